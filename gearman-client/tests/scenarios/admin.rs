@@ -7,8 +7,10 @@ use std::{
 
 use gearman_client::{ErrorKind, Fate, MaxQueue, blocking};
 
-use super::support::each_server;
-use super::support::options;
+use super::{
+    face::WorkFace,
+    support::{each_server, options},
+};
 
 each_server!(
     every_command_of_the_blocking_face,
@@ -58,8 +60,7 @@ fn refusals_are_typed_and_leave_the_connection_usable(address: &str) {
     assert_eq!(kind(admin.drop_function("none").unwrap_err()), ErrorKind::FunctionNotFound);
     assert_eq!(kind(admin.shutdown(true).unwrap_err()), ErrorKind::Unsupported);
     assert_eq!(kind(admin.create_function("a b").unwrap_err()), ErrorKind::InvalidInput);
-    let mut worker = blocking::Worker::connect(address).unwrap();
-    worker.can_do("used", None).unwrap();
+    let mut worker = blocking::Worker::of("used", address);
     worker.echo_barrier().unwrap();
     assert_eq!(kind(admin.drop_function("used").unwrap_err()), ErrorKind::FunctionInUse);
     assert!(admin.version().is_ok());
@@ -77,13 +78,13 @@ fn hostile_names_forge_no_row_unnoticed(address: &str) {
         b"\xff",
         b".",
     ] {
-        client.submit_background(name, "x", super::support::options()).unwrap();
+        client.submit_background(name, "x", options()).unwrap();
     }
     // Only others submit jobs of a function without a name.
     let mut other = TcpStream::connect(address).unwrap();
     other.write_all(b"\0REQ\0\0\0\x12\0\0\0\x04\0u\0x").unwrap();
     other.read_exact(&mut [0; 12]).unwrap();
-    client.submit_background("honest", "x", super::support::options()).unwrap();
+    client.submit_background("honest", "x", options()).unwrap();
     let mut admin = blocking::Admin::connect(address).unwrap();
     for _ in 0..3 {
         let status = admin.status().unwrap();

@@ -84,8 +84,7 @@ fn a_barrier_leaves_out_a_server_that_cannot_be_reached<F: Face>() {
     worker.barrier().unwrap();
     assert_eq!(worker.connected(), 1);
     submit(&server);
-    let job = worker.next();
-    worker.complete(job, "").unwrap();
+    worker.completes_next("");
     worker.barrier().unwrap();
     drop(server);
     // It was reachable, and then it is not; a late caller only finds that it cannot be reached again.
@@ -101,12 +100,10 @@ fn a_result_that_is_lost_fails_the_next_barrier_and_no_other<F: Face>() {
     let mut worker = worker::<F>([&bad, &good].map(|server| late(server.address())));
     bad.faults().add(Fault::nth(1).of("WORK_COMPLETE").reset_after(0));
     submit(&bad);
-    let job = worker.next();
-    worker.complete(job, "lost").unwrap();
+    worker.completes_next("lost");
     // By the time this one has arrived, the loss may have been noticed, and the connection restored.
     submit(&good);
-    let job = worker.next();
-    worker.complete(job, "").unwrap();
+    worker.completes_next("");
     assert_eq!(worker.barrier().unwrap_err().kind(), ErrorKind::ConnectionLost);
     worker.barrier().unwrap();
     let report = worker.stop();

@@ -13,7 +13,7 @@ use tokio::{net::TcpStream, runtime::Runtime};
 use super::support::each_server_async;
 use super::{
     catalogue::{self, VISITED, Visitor},
-    support::{PATIENCE, function, options, real},
+    support::{PATIENCE, function, options, real, worker_of},
 };
 
 each_server_async!(
@@ -208,8 +208,7 @@ fn a_dropped_next_loses_no_event() {
     runtime().block_on(async {
         let client = choppy_client(server.address()).await;
         let mut job = client.submit("f", "", options()).await.unwrap();
-        let mut worker = Worker::connect(server.address()).await.unwrap();
-        worker.can_do("f", None).unwrap();
+        let mut worker = worker_of("f", server.address()).await;
         let grabbed = worker.next_job().await;
         for n in 0..50 {
             grabbed.data(n.to_string()).await.unwrap();
@@ -255,9 +254,7 @@ fn a_next_dropped_while_its_job_is_submitted_again_loses_no_job() {
 /// Jobs that a worker has grabbed when the wait for them is abandoned: a later call returns each of them.
 async fn no_grabbed_job_is_lost(address: &str, jobs: usize) {
     let client = Client::connect(address).await.unwrap();
-    let mut worker =
-        Worker::connect(address.parse::<WorkerOptions>().unwrap().slots(3)).await.unwrap();
-    worker.can_do("kept", None).unwrap();
+    let mut worker = worker_of("kept", address.parse::<WorkerOptions>().unwrap().slots(3)).await;
     let mut seen = HashSet::new();
     let mut submitted = 0;
     while seen.len() < jobs {
@@ -294,8 +291,7 @@ fn a_dropped_next_job_loses_no_job() {
 /// The end of a job that was abandoned before it was sent is a failure, never silence.
 async fn a_dropped_complete_fails_the_job_or_completes_it(address: String) {
     let client = Client::connect(&address).await.unwrap();
-    let mut worker = Worker::connect(&address).await.unwrap();
-    worker.can_do("dropped", None).unwrap();
+    let mut worker = worker_of("dropped", &address).await;
     for polls in 0..4 {
         let waiting = client.submit("dropped", "", options()).await.unwrap();
         let job = worker.next_job().await;
@@ -319,8 +315,7 @@ async fn a_dropped_stop_or_run_gives_jobs_back(address: String) {
     let client = Client::connect(&address).await.unwrap();
     let waiting = client.submit("held", "", options()).await.unwrap();
     for polls in 0..3 {
-        let mut worker = Worker::connect(&address).await.unwrap();
-        worker.can_do("held", None).unwrap();
+        let mut worker = worker_of("held", &address).await;
         let held = worker.next_job().await;
         drop_after_turns(polls, worker.stop()).await;
         assert!(held.complete("stale").await.is_err());
@@ -344,8 +339,7 @@ async fn a_dropped_stop_or_run_gives_jobs_back(address: String) {
             started = has_started => started.unwrap(),
         }
     }
-    let mut worker = Worker::connect(&address).await.unwrap();
-    worker.can_do("held", None).unwrap();
+    let mut worker = worker_of("held", &address).await;
     worker.next_job().await.complete("fresh").await.unwrap();
     assert_eq!(waiting.outcome().await.unwrap(), Outcome::Complete("fresh".into()));
 }

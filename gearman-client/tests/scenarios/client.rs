@@ -7,8 +7,10 @@ use gearman_client::{
     protocol::{Echo, Submit},
 };
 
-use super::support::{Background, LATE, function, options};
-use super::support::{each_server, each_server_async};
+use super::{
+    face::WorkFace,
+    support::{Background, LATE, each_server, each_server_async, function, options},
+};
 
 each_server!(
     echo_and_status_of_queued_running_and_unknown_jobs,
@@ -45,8 +47,7 @@ fn echo_and_status_of_queued_running_and_unknown_jobs(address: &str) {
     assert!(status.is_known && status.waiting == Some(0));
     assert_eq!(job.handle.server().unwrap().to_string(), address);
 
-    let mut worker = blocking::Worker::connect(address).unwrap();
-    worker.can_do("status", None).unwrap();
+    let mut worker = blocking::Worker::of("status", address);
     let grabbed = worker.next_job(Duration::from_secs(5)).unwrap().unwrap();
     assert_eq!(grabbed.handle.name(), job.handle.name());
     worker.status(&grabbed, 3, 4).unwrap();
@@ -94,8 +95,7 @@ fn a_delayed_job_waits_for_its_time_and_a_reducer_arrives(address: &str) {
     client.submit_reduce_background("reduce", "x", "sum", options()).unwrap();
     let options: WorkerOptions = address.parse().unwrap();
     let options = options.regrab(Duration::from_millis(100));
-    let mut worker = blocking::Worker::connect(options).unwrap();
-    worker.can_do("reduce", None).unwrap();
+    let mut worker = blocking::Worker::of("reduce", options);
     let job = worker.next_job(Duration::from_secs(5)).unwrap().unwrap();
     assert_eq!(job.reducer.as_deref(), Some(&b"sum"[..]));
     worker.complete(job, "").unwrap();

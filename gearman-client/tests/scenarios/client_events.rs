@@ -100,8 +100,7 @@ fn resubmitting_a_job_after_a_loss_is_an_event<F: Face>() {
     }
     server.reset_connections();
     assert_eq!(told.sorted(&address, 7).iter().filter(|it| **it == "resent").count(), 2);
-    let mut worker = F::Worker::connect(server.address()).unwrap();
-    worker.can_do("f");
+    let mut worker = F::Worker::of("f", server.address());
     // A job without a client is also run.
     while !running.is_finished() {
         if let Some(job) = worker.next_within(Duration::from_millis(10)) {

@@ -163,8 +163,7 @@ fn idempotent_jobs_are_seen_to_their_end_through_lost_connections<F: Face>() {
             })
             .collect::<Vec<_>>()
     });
-    let mut worker = F::Worker::connect(quick(&address)).unwrap();
-    worker.can_do("f");
+    let mut worker = F::Worker::of("f", quick(&address));
     let mut ends = 0;
     while !waits.is_finished() {
         let Some(job) = worker.next_within(Duration::from_millis(20)) else { continue };
@@ -199,8 +198,7 @@ fn an_idempotent_job_outlives_a_server_that_is_away_for_a_while<F: Face>() {
         thread::sleep(Duration::from_millis(60));
         server = start();
     }
-    let mut worker = F::Worker::connect(patient).unwrap();
-    worker.can_do("f");
+    let mut worker = F::Worker::of("f", patient);
     let job = worker.next_within(Duration::from_secs(30)).unwrap();
     worker.complete(job, "done").unwrap();
     assert_eq!(waits.join().unwrap(), Outcome::Complete("done".into()));
@@ -446,8 +444,7 @@ fn a_slow_network_changes_nothing<F: Face>() {
         let address = proxy.address().to_string();
         let at = address.clone();
         let waits = thread::spawn(move || F::to(&at).run("f", b"w", options()).unwrap());
-        let mut worker = F::Worker::connect(&*address).unwrap();
-        worker.can_do("f");
+        let mut worker = F::Worker::of("f", &*address);
         let job = worker.next();
         worker.data(&job, "piece").unwrap();
         worker.complete(job, "result").unwrap();

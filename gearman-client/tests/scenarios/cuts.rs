@@ -31,8 +31,7 @@ fn breaks(fault: Fault, at: usize) -> [Fault; 2] {
 fn a_grab_whose_answer_breaks_at_any_byte_loses_no_job<F: Face>() {
     let server = Server::start().unwrap();
     let mut client = F::to(server.address());
-    let mut worker = F::Worker::connect(WorkerOptions::from(quick(&server))).unwrap();
-    worker.can_do("f");
+    let mut worker = F::Worker::of("f", WorkerOptions::from(quick(&server)));
     let mut faults: Vec<Fault> =
         (0..BYTES).flat_map(|at| breaks(Fault::nth(1).of("GRAB_JOB_ALL"), at)).collect();
     faults.push(Fault::nth(1).of("GRAB_JOB_ALL").hang());

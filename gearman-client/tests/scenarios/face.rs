@@ -280,6 +280,22 @@ pub(crate) trait WorkFace: Sized + Send + 'static {
     fn handle(&self) -> WorkerHandle;
     fn stop(self) -> WorkerReport;
 
+    /// A connected worker of this function.
+    fn of<O>(function: &str, options: O) -> Self
+    where
+        O: TryInto<WorkerOptions>,
+        Error: From<O::Error>,
+    {
+        let mut worker = Self::connect(options).unwrap();
+        worker.can_do(function);
+        worker
+    }
+
+    fn completes_next(&mut self, result: &str) {
+        let job = self.next();
+        self.complete(job, result).unwrap();
+    }
+
     /// A job that arrives within the patience of a test.
     fn next(&mut self) -> Self::Job {
         self.next_within(super::support::PATIENCE).expect("no job came")
@@ -452,28 +468,26 @@ macro_rules! both_faces {
 macro_rules! scenarios {
     ($($name:ident),+ $(,)?) => {$(
         mod $name {
+            use crate::{face::{Async, Blocking}, support::{in_memory, on_real}};
+
             #[test]
             fn async_in_memory() {
-                super::$name::<crate::face::Async>(fixtures::gearmand::Server::start().unwrap().address());
+                in_memory(super::$name::<Async>);
             }
 
             #[test]
             fn blocking_in_memory() {
-                super::$name::<crate::face::Blocking>(fixtures::gearmand::Server::start().unwrap().address());
+                in_memory(super::$name::<Blocking>);
             }
 
             #[test]
             fn async_real() {
-                if let Some(server) = crate::support::real() {
-                    super::$name::<crate::face::Async>(server.address());
-                }
+                on_real(super::$name::<Async>);
             }
 
             #[test]
             fn blocking_real() {
-                if let Some(server) = crate::support::real() {
-                    super::$name::<crate::face::Blocking>(server.address());
-                }
+                on_real(super::$name::<Blocking>);
             }
         }
     )+};

@@ -17,15 +17,13 @@ fn every_server_of_the_field_takes_jobs<F: Face>() {
     for flavour in Flavour::ALL {
         let server = Server::builder().flavour(flavour).start().unwrap();
         let to: ConnectOptions = server.address().parse().unwrap();
-        let mut worker = F::Worker::connect(WorkerOptions::from(to).barrier(false)).unwrap();
-        worker.can_do("f");
+        let mut worker = F::Worker::of("f", WorkerOptions::from(to).barrier(false));
         let mut client = F::to(server.address());
         let queued = client.submit_background("f", b"queued", options()).unwrap();
         assert!(client.status(&queued.handle).unwrap().is_known, "{flavour}");
         let waits = thread::spawn(move || client.run("f", b"waited for", options()).unwrap());
         for _ in 0..2 {
-            let job = worker.next();
-            worker.complete(job, "done").unwrap();
+            worker.completes_next("done");
         }
         assert_eq!(waits.join().unwrap(), Outcome::Complete("done".into()), "{flavour}");
     }

@@ -7,7 +7,7 @@ use gearman_client::{Client, Worker, WorkerEvent, WorkerEventKind, WorkerOptions
 use queue_core::proof::drop_after_turns;
 
 use super::{
-    support::{PATIENCE, each_server_async, options},
+    support::{PATIENCE, each_server_async, options, worker_of},
     worker::until_empty_beside_an_absent_server,
 };
 
@@ -23,8 +23,7 @@ const TURNS: usize = 24;
 
 async fn a_stream_of_jobs_dropped_at_any_turn_loses_no_job(address: String) {
     let client = Client::connect(address.as_str()).await.unwrap();
-    let mut worker = Worker::connect(address.as_str()).await.unwrap();
-    worker.can_do("f", None).unwrap();
+    let mut worker = worker_of("f", address.as_str()).await;
     let mut ran = HashSet::new();
     for turns in 0..TURNS {
         for is_stream_kept in [true, false] {
@@ -53,8 +52,7 @@ async fn a_stream_of_jobs_dropped_at_any_turn_loses_no_job(address: String) {
 /// A job that arrived but was not taken goes back to the server, for the next worker.
 async fn a_stream_of_jobs_ends_when_its_worker_is_stopped(address: String) {
     let client = Client::connect(address.as_str()).await.unwrap();
-    let mut worker = Worker::connect(address.as_str()).await.unwrap();
-    worker.can_do("f", None).unwrap();
+    let mut worker = worker_of("f", address.as_str()).await;
     let handle = worker.handle();
     let waiting = tokio::spawn(async move {
         let mut jobs = worker.jobs();
@@ -75,13 +73,11 @@ async fn a_stream_of_jobs_ends_when_its_worker_is_stopped(address: String) {
     assert_eq!((taken, report.completed), (3, 3));
 
     client.submit_background("f", "left", options()).await.unwrap();
-    let mut stopped = Worker::connect(address.as_str()).await.unwrap();
-    stopped.can_do("f", None).unwrap();
+    let mut stopped = worker_of("f", address.as_str()).await;
     stopped.handle().stop();
     assert!(stopped.jobs().next().await.is_none());
     stopped.stop().await;
-    let mut next = Worker::connect(address.as_str()).await.unwrap();
-    next.can_do("f", None).unwrap();
+    let mut next = worker_of("f", address.as_str()).await;
     let job = next.jobs().next().await.unwrap();
     assert_eq!(job.workload, "left");
     job.complete("").await.unwrap();
@@ -93,8 +89,7 @@ async fn a_stream_of_jobs_until_empty_ends(address: String) {
     for n in 0..3 {
         client.submit_background("last", n.to_string(), options()).await.unwrap();
     }
-    let mut worker = Worker::connect(until_empty_beside_an_absent_server(&address)).await.unwrap();
-    worker.can_do("last", None).unwrap();
+    let mut worker = worker_of("last", until_empty_beside_an_absent_server(&address)).await;
     let mut jobs = worker.jobs();
     let mut taken = 0;
     while let Some(job) = jobs.next().await {

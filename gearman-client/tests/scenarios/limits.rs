@@ -6,7 +6,7 @@ use fixtures::{fault::Fault, gearmand::Server};
 use gearman_client::{JobLimit, Worker, WorkerOptions, blocking};
 
 use super::{
-    face::scenarios,
+    face::{WorkFace, scenarios},
     handlers::HandlerFace,
     support::{each_server, each_server_async, options},
 };
@@ -118,8 +118,7 @@ fn the_last_job_is_found_on_whichever_server_it_comes_to() {
     let (one, two) = (Server::start().unwrap(), Server::start().unwrap());
     let both: WorkerOptions = format!("{},{}", one.address(), two.address()).parse().unwrap();
     for server in [&one, &two] {
-        let mut worker = blocking::Worker::connect(both.clone().limit(JobLimit::new(1))).unwrap();
-        worker.can_do("f", None).unwrap();
+        let mut worker = blocking::Worker::of("f", both.clone().limit(JobLimit::new(1)));
         assert!(worker.next_job(Duration::from_millis(50)).unwrap().is_none());
         submit(server.address(), 2);
         let job = worker.next_job(SOON).unwrap().unwrap();
@@ -127,8 +126,7 @@ fn the_last_job_is_found_on_whichever_server_it_comes_to() {
         assert!(worker.next_job(Duration::from_secs(3600)).unwrap().is_none(), "and at once");
         assert_eq!(worker.stop().completed, 1);
         assert_eq!(left(server.address()), (1, 0));
-        let mut rest = blocking::Worker::connect(server.address()).unwrap();
-        rest.can_do("f", None).unwrap();
+        let mut rest = blocking::Worker::of("f", server.address());
         let job = rest.next_job(SOON).unwrap().unwrap();
         rest.complete(job, "").unwrap();
         assert_eq!(rest.stop().completed, 1);
@@ -137,8 +135,7 @@ fn the_last_job_is_found_on_whichever_server_it_comes_to() {
 
 fn a_stopping_worker_sends_no_grab_with_its_last_result(address: &str) {
     submit(address, 3);
-    let mut worker = blocking::Worker::connect(address).unwrap();
-    worker.can_do("f", None).unwrap();
+    let mut worker = blocking::Worker::of("f", address);
     let job = worker.next_job(SOON).unwrap().unwrap();
     worker.handle().stop();
     worker.complete(job, "").unwrap();
@@ -163,8 +160,7 @@ fn a_stopping_worker_sends_no_grab_with_its_last_result(address: &str) {
 fn a_stopped_worker_ends_without_an_error() {
     let server = Server::start().unwrap();
     server.faults().add(Fault::always().of("GRAB_JOB_ALL").unexecuted().hang());
-    let mut worker = blocking::Worker::connect(server.address()).unwrap();
-    worker.can_do("f", None).unwrap();
+    let mut worker = blocking::Worker::of("f", server.address());
     assert!(worker.next_job(Duration::from_millis(50)).unwrap().is_none());
     server.close_connections();
     std::thread::sleep(Duration::from_millis(50));

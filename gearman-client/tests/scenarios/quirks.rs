@@ -30,8 +30,7 @@ fn quirk_a_failure_by_exception_has_no_nul_without_the_option<F: Face>(address: 
         let mut client = F::connect(without.exceptions(false)).unwrap();
         [(); 2].map(|()| client.run("raise", b"", options()).unwrap())
     });
-    let mut worker = F::Worker::connect(address).unwrap();
-    worker.can_do("raise");
+    let mut worker = F::Worker::of("raise", address);
     let job = worker.next();
     worker.exception(job, "why").unwrap();
     let job = worker.next();
@@ -74,8 +73,7 @@ fn quirk_each_submitter_of_a_coalesced_job_gets_it_once<F: Face>(address: &str) 
     while other.call(&ask).unwrap().waiting != Some(3) {
         std::thread::yield_now();
     }
-    let mut worker = F::Worker::connect(address).unwrap();
-    worker.can_do("joined");
+    let mut worker = F::Worker::of("joined", address);
     let job = worker.next();
     worker.data(&job, "piece").unwrap();
     worker.warning(&job, "careful").unwrap();
@@ -104,8 +102,7 @@ fn quirk_a_cancelled_running_job_ends_twice<F: Face>(address: &str) {
         // The second end of the first is ignored.
         (events.into_iter().map(Result::unwrap).collect::<Vec<_>>(), client)
     });
-    let mut worker = F::Worker::connect(address).unwrap();
-    worker.can_do("cancelled");
+    let mut worker = F::Worker::of("cancelled", address);
     let job = worker.next();
     let mut admin = Admin::connect(address).unwrap();
     admin.cancel_job(&F::Worker::assignment(&job).handle).unwrap();
@@ -127,8 +124,7 @@ fn quirk_a_result_of_a_job_that_went_to_another_is_refused_before_the_next_job<F
     // The server rounds less up to a second.
     slow.can_do("shared", Some(Duration::from_millis(1))).unwrap();
     let late = slow.next_job(super::support::PATIENCE).unwrap().unwrap();
-    let mut other = F::Worker::connect(address).unwrap();
-    other.can_do("shared");
+    let mut other = F::Worker::of("shared", address);
     let again = other.next();
     assert_eq!(F::Worker::assignment(&again).handle.name(), late.handle.name());
     client.submit_background("shared", b"two", options()).unwrap();
@@ -150,8 +146,7 @@ fn quirk_a_unique_id_of_63_bytes_coalesces<F: Face>(address: &str) {
     let first = client.submit_background("long", b"w", long).unwrap();
     let second = client.submit_background("long", b"x", long).unwrap();
     assert_eq!(first.handle, second.handle);
-    let mut worker = F::Worker::connect(address).unwrap();
-    worker.can_do("long");
+    let mut worker = F::Worker::of("long", address);
     let job = worker.next();
     let assignment = F::Worker::assignment(&job);
     assert_eq!((&assignment.unique[..], &assignment.workload[..]), (unique.as_bytes(), &b"w"[..]));
@@ -180,8 +175,7 @@ fn quirk_a_job_joined_to_one_without_clients_does_not_hang<F: Face>(address: &st
         }
         // There is no worker yet, so the job is queued when its submitter's connection is lost.
         proxy.reset_connections();
-        let mut worker = F::Worker::connect(address).unwrap();
-        worker.can_do("passed");
+        let mut worker = F::Worker::of("passed", address);
         // Until the server has noticed the loss, it may also give out the old one.
         let mut completed = 0;
         while !waits.is_finished() {

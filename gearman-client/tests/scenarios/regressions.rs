@@ -43,8 +43,7 @@ scenarios!(
 fn regress_go_redis_697_no_job_is_lost_when_it_comes_as_the_timeout_ends<F: Face>(address: &str) {
     const JOBS: usize = 300;
     let mut client = F::to(address);
-    let mut worker = F::Worker::connect(address).unwrap();
-    worker.can_do("raced");
+    let mut worker = F::Worker::of("raced", address);
     let mut seen = HashSet::new();
     for n in 0..JOBS {
         client.submit_background("raced", n.to_string().as_bytes(), options()).unwrap();
@@ -90,8 +89,7 @@ fn regress_pheanstalk_303_a_dead_peer_is_noticed<F: Face>() {
     };
     let mut client = F::connect(quick(&asked)).unwrap();
     let regrab = WorkerOptions::from(quick(&worked)).regrab(Duration::from_millis(100));
-    let mut worker = F::Worker::connect(regrab).unwrap();
-    worker.can_do("f");
+    let mut worker = F::Worker::of("f", regrab);
     assert!(worker.next_within(Duration::from_millis(10)).is_none());
     for proxy in [&asked, &worked] {
         proxy.spoil_replies(Toxics::new().silence());
@@ -115,8 +113,7 @@ fn regress_pheanstalk_303_a_dead_peer_is_noticed<F: Face>() {
     worked.reset_connections();
     assert_eq!(client.echo("own").unwrap(), "own");
     client.submit_background("f", b"x", options()).unwrap();
-    let job = worker.next();
-    worker.complete(job, "").unwrap();
+    worker.completes_next("");
     assert_eq!(worker.stop().completed, 1);
 }
 
@@ -160,8 +157,7 @@ fn regress_librdkafka_2006_stopping_under_a_frozen_server_ends_with_the_grace() 
     let Some(server) = real() else { return };
     let options: WorkerOptions = server.address().parse().unwrap();
     let grace = Duration::from_millis(200);
-    let mut worker = blocking::Worker::connect(options.clone().grace(grace)).unwrap();
-    worker.can_do("f", None).unwrap();
+    let mut worker = blocking::Worker::of("f", options.clone().grace(grace));
     assert!(worker.next_job(Duration::from_millis(20)).unwrap().is_none());
     let in_async = super::face::AsyncWorker::connect(options.grace(grace)).unwrap();
     server.freeze().unwrap();

@@ -1,6 +1,7 @@
 //! Servers to test against, and helpers of several tests.
 
 use std::{
+    fmt::Debug,
     io::{Read, Write},
     net::{TcpListener, TcpStream},
     thread,
@@ -8,7 +9,7 @@ use std::{
 };
 
 use gearman_client::{
-    FunctionName, SubmitOptions, WorkerHandle, WorkerReport, blocking,
+    FunctionName, SubmitOptions, Worker, WorkerHandle, WorkerOptions, WorkerReport, blocking,
     protocol::{Decoder, Magic, Packet, PacketType},
 };
 use queue_core::proof::Scripts;
@@ -26,14 +27,12 @@ macro_rules! each_server {
         mod $name {
             #[test]
             fn in_memory() {
-                super::$name(fixtures::gearmand::Server::start().unwrap().address());
+                crate::support::in_memory(super::$name);
             }
 
             #[test]
             fn real() {
-                if let Some(server) = crate::support::real() {
-                    super::$name(server.address());
-                }
+                crate::support::on_real(super::$name);
             }
         }
     )+};
@@ -43,17 +42,16 @@ macro_rules! each_server {
 macro_rules! each_server_async {
     ($($name:ident),+ $(,)?) => {$(
         mod $name {
+            use crate::support::{self, run};
+
             #[test]
             fn in_memory() {
-                let server = fixtures::gearmand::Server::start().unwrap();
-                crate::support::run(super::$name(server.address().to_owned()));
+                support::in_memory(|address| run(super::$name(address.to_owned())));
             }
 
             #[test]
             fn real() {
-                if let Some(server) = crate::support::real() {
-                    crate::support::run(super::$name(server.address().to_owned()));
-                }
+                support::on_real(|address| run(super::$name(address.to_owned())));
             }
         }
     )+};
@@ -69,6 +67,26 @@ pub(crate) fn run(scenario: impl Future<Output = ()>) {
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let limited = async { tokio::time::timeout(LIMIT, scenario).await };
     runtime.block_on(limited).expect("the scenario hangs");
+}
+
+pub(crate) fn in_memory(test: impl FnOnce(&str)) {
+    test(fixtures::gearmand::Server::start().unwrap().address());
+}
+
+pub(crate) fn on_real(test: impl FnOnce(&str)) {
+    if let Some(server) = real() {
+        test(server.address());
+    }
+}
+
+/// A connected async worker of this function.
+pub(crate) async fn worker_of(
+    function: &str,
+    options: impl TryInto<WorkerOptions, Error: Debug>,
+) -> Worker {
+    let mut worker = Worker::connect(options.try_into().unwrap()).await.unwrap();
+    worker.can_do(function, None).unwrap();
+    worker
 }
 
 /// The real server, if it is installed.

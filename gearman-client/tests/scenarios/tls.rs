@@ -78,8 +78,7 @@ fn jobs_go_through_tls<F: Face>() {
     let options_ = to(address, trusting(&authority));
     let at = options_.clone();
     let worker = thread::spawn(move || {
-        let mut worker = F::Worker::connect(WorkerOptions::from(at)).unwrap();
-        worker.can_do("f");
+        let mut worker = F::Worker::of("f", WorkerOptions::from(at));
         for _ in 0..3 {
             let job = worker.next();
             let size = F::Worker::assignment(&job).workload.len();

@@ -15,8 +15,7 @@ use gearman_client::{
 
 use super::face::{Face, WorkFace, scenarios};
 use super::handlers::HandlerFace;
-use super::support::{Background, PATIENCE, options};
-use super::support::{each_server, each_server_async};
+use super::support::{Background, PATIENCE, each_server, each_server_async, options, worker_of};
 
 each_server!(
     the_caller_maps_errors_to_outcomes,
@@ -41,8 +40,7 @@ each_server_async!(
 
 async fn a_dropped_job_is_failed(address: String) {
     let client = Client::connect(&address).await.unwrap();
-    let mut worker = Worker::connect(&address).await.unwrap();
-    worker.can_do("dropped", None).unwrap();
+    let mut worker = worker_of("dropped", &address).await;
     let job = client.submit("dropped", "", options()).await.unwrap();
     drop(worker.next_job().await);
     assert_eq!(job.outcome().await.unwrap(), Outcome::Fail);
@@ -53,7 +51,7 @@ async fn a_dropped_job_is_failed(address: String) {
 /// In addition to an in-memory server.
 fn a_refused_withdrawal_changes_nothing_at_any_server(address: &str) {
     let other = fixtures::gearmand::Server::start().unwrap();
-    let mut worker = worker_of("kept", &format!("{address},{}", other.address()));
+    let mut worker = blocking::Worker::of("kept", format!("{address},{}", other.address()));
     let submit = |address: &str| {
         let mut client = blocking::Client::connect(address).unwrap();
         client.submit_background("kept", address, options()).unwrap();
@@ -68,12 +66,6 @@ fn a_refused_withdrawal_changes_nothing_at_any_server(address: &str) {
         worker.complete(job, "").unwrap();
     }
     assert_eq!(worker.stop().completed, 2);
-}
-
-fn worker_of(function: &str, address: &str) -> blocking::Worker {
-    let mut worker = blocking::Worker::connect(address).unwrap();
-    worker.can_do(function, None).unwrap();
-    worker
 }
 
 /// A blocking worker of `f` with several jobs in its inbox at a time, for the twenty that are queued.
@@ -162,8 +154,7 @@ fn beside_nobody(address: &str) -> WorkerOptions {
 
 fn a_worker_knows_when_no_job_is_left<F: Face>(address: &str) {
     let mut client = F::to(address);
-    let mut worker = F::Worker::connect(beside_nobody(address)).unwrap();
-    worker.can_do("left");
+    let mut worker = F::Worker::of("left", beside_nobody(address));
     let handle = worker.handle();
     assert!(!handle.is_asleep(), "it has not asked yet");
     for jobs in [3, 1] {
@@ -277,8 +268,7 @@ fn a_function_with_a_limit_leaves_the_other_slots_to_others<F: Face>(address: &s
         worker.complete(job, "").unwrap();
     }
     for _ in 0..3 {
-        let job = worker.next();
-        worker.complete(job, "").unwrap();
+        worker.completes_next("");
     }
     assert_eq!(worker.stop().completed, 8);
 }

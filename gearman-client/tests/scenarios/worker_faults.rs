@@ -21,7 +21,7 @@ use super::support::each_server_async;
 use super::{
     face::{Face, WorkFace, both_faces, scenarios},
     handlers::HandlerFace,
-    support::{LATE, PATIENCE, function, options, real, wire},
+    support::{LATE, PATIENCE, function, options, real, wire, worker_of},
 };
 
 each_server_async!(a_job_that_outlasts_the_grace_goes_back_to_the_server,);
@@ -64,16 +64,14 @@ fn every_server_is_served_though_each_is_lost_in_turn<F: Face>() {
     let list = servers.iter().map(|server| quick(server.address()));
     let options_ = WorkerOptions::from(Servers::new(list).unwrap());
     let id = ClientId::try_from("bounced").unwrap();
-    let mut worker = F::Worker::connect(options_.client_id(id)).unwrap();
-    worker.can_do("f");
+    let mut worker = F::Worker::of("f", options_.client_id(id));
     for round in 0..9 {
         servers[round % 3].reset_connections();
         for server in &servers {
             F::to(server.address()).submit_background("f", b"", options()).unwrap();
         }
         for _ in &servers {
-            let job = worker.next();
-            worker.complete(job, "").unwrap();
+            worker.completes_next("");
         }
         worker.barrier().unwrap();
     }
@@ -209,12 +207,10 @@ fn a_job_lost_before_it_was_taken_is_not_handed_out<F: Face>() {
     }
     let proxy = Proxy::start(server.socket_addr().unwrap()).unwrap();
     let several = WorkerOptions::from(quick(&proxy.address().to_string())).slots(4);
-    let mut lost = F::Worker::connect(several).unwrap();
-    lost.can_do("f");
+    let mut lost = F::Worker::of("f", several);
     for _ in 0..3 {
         // More is requested than is taken.
-        let job = lost.next();
-        lost.complete(job, "").unwrap();
+        lost.completes_next("");
     }
     lost.barrier().unwrap();
     let held = lost.next();
@@ -222,8 +218,7 @@ fn a_job_lost_before_it_was_taken_is_not_handed_out<F: Face>() {
     proxy.reset_connections();
     let mut other = worker::<F>(server.address());
     for _ in 0..5 {
-        let job = other.next();
-        other.complete(job, "").unwrap();
+        other.completes_next("");
     }
     assert_eq!(other.stop().completed, 5);
     // It notices.
@@ -279,8 +274,7 @@ fn all_servers_are_served_fairly<F: Face>() {
         assert!(submitted.iter().all(Result::is_ok));
     }
     let list = servers.iter().map(|server| quick(server.address()));
-    let mut worker = F::Worker::connect(WorkerOptions::from(Servers::new(list).unwrap())).unwrap();
-    worker.can_do("f");
+    let mut worker = F::Worker::of("f", WorkerOptions::from(Servers::new(list).unwrap()));
     let (mut few, mut many) = (0, 0);
     while few < 2 * FEW {
         let job = worker.next();
@@ -298,8 +292,7 @@ fn a_worker_that_sleeps_everywhere_is_woken_from_anywhere<F: Face>() {
     let list = servers.iter().map(|server| quick(server.address()));
     // It does not poll again on its own within this test.
     let options_ = WorkerOptions::from(Servers::new(list).unwrap()).regrab(PATIENCE * 10);
-    let mut worker = F::Worker::connect(options_).unwrap();
-    worker.can_do("f");
+    let mut worker = F::Worker::of("f", options_);
     for server in servers.iter().chain(&servers) {
         let asleep = Instant::now();
         while servers.iter().any(|server| server.view().sleeping == 0) {
@@ -307,8 +300,7 @@ fn a_worker_that_sleeps_everywhere_is_woken_from_anywhere<F: Face>() {
             assert!(asleep.elapsed() < PATIENCE, "it does not sleep on every server");
         }
         F::to(server.address()).submit_background("f", b"", options()).unwrap();
-        let job = worker.next();
-        worker.complete(job, "").unwrap();
+        worker.completes_next("");
     }
     assert_eq!(worker.stop().completed, 6);
 }
@@ -321,14 +313,12 @@ fn a_server_that_takes_no_connection_holds_up_no_job_of_another<F: Face>() {
         options.connect_timeout(Duration::from_secs(2))
     });
     let both = WorkerOptions::from(Servers::new(servers).unwrap());
-    let mut worker = F::Worker::connect(both).unwrap();
-    worker.can_do("f");
+    let mut worker = F::Worker::of("f", both);
     let mut client = F::to(server.address());
     let began = Instant::now();
     for _ in 0..40 {
         client.submit_background("f", b"", options()).unwrap();
-        let job = worker.next();
-        worker.complete(job, "").unwrap();
+        worker.completes_next("");
         thread::sleep(Duration::from_millis(10));
     }
     // One attempt for each job would take longer.
@@ -403,8 +393,7 @@ async fn a_job_that_outlasts_the_grace_goes_back_to_the_server(address: String) 
         .unwrap();
     let report = worker.run_until(started.notified()).await;
     assert_eq!((report.completed, report.abandoned), (0, 1), "{report}");
-    let mut second = gearman_client::Worker::connect(&address).await.unwrap();
-    second.can_do("f", None).unwrap();
+    let mut second = worker_of("f", &address).await;
     second.next_job().await.complete("").await.unwrap();
     assert_eq!(second.stop().await.completed, 1);
 }
@@ -425,8 +414,7 @@ fn a_stop_at_once_gives_running_jobs_back<F: HandlerFace>(address: &str) {
     worker.handle.stop();
     let report = worker.end();
     assert_eq!((report.completed, report.abandoned), (0, 1), "{report}");
-    let mut second = blocking::Worker::connect(address).unwrap();
-    second.can_do("f", None).unwrap();
+    let mut second = blocking::Worker::of("f", address);
     let job = second.next_job(PATIENCE).unwrap().unwrap();
     second.complete(job, "").unwrap();
     assert_eq!(second.stop().completed, 1);
@@ -452,7 +440,6 @@ fn a_frozen_server_is_used_again_when_it_thaws<F: Face>() {
         assert!(started.elapsed() < PATIENCE);
     }
     client.submit_background("f", b"", options()).unwrap();
-    let job = worker.next();
-    worker.complete(job, "").unwrap();
+    worker.completes_next("");
     assert_eq!(worker.stop().completed, 1);
 }

@@ -68,14 +68,12 @@ fn a_flood_from_one_server_holds_up_no_other<F: Face>() {
     let server = Server::start().unwrap();
     let address = serve(|stream, _| flood(stream, true));
     let list = [quick(&address), quick(server.address())];
-    let mut worker = F::Worker::connect(WorkerOptions::from(Servers::new(list).unwrap())).unwrap();
-    worker.can_do("f");
+    let mut worker = F::Worker::of("f", WorkerOptions::from(Servers::new(list).unwrap()));
     let mut client = F::to(server.address());
     let started = Instant::now();
     for _ in 0..5 {
         client.submit_background("f", b"", options()).unwrap();
-        let job = worker.next();
-        worker.complete(job, "").unwrap();
+        worker.completes_next("");
     }
     assert!(started.elapsed() < 2 * PATIENCE, "{:?}", started.elapsed());
 }

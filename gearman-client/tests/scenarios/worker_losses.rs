@@ -15,7 +15,7 @@ use super::support::each_server_async;
 use super::{
     face::{Face, WorkFace, both_faces, scenarios},
     handlers::{Door, HandlerFace, Running},
-    support::{LATE, PATIENCE, options},
+    support::{LATE, PATIENCE, options, worker_of},
 };
 
 each_server_async!(
@@ -246,14 +246,11 @@ fn a_job_given_back_by_hand_is_another_workers<F: Face>(address: &str) {
     // It is back only after the other one has the job.
     let retry = RetryPolicy::default().backoff(PATIENCE * 100, PATIENCE * 100).seed(1);
     let server = address.parse::<ConnectOptions>().unwrap().retry(retry);
-    let mut worker = F::Worker::connect(WorkerOptions::from(server)).unwrap();
-    worker.can_do("f");
+    let mut worker = F::Worker::of("f", WorkerOptions::from(server));
     let job = worker.next();
     worker.give_back(job);
-    let mut other = F::Worker::connect(address).unwrap();
-    other.can_do("f");
-    let job = other.next();
-    other.complete(job, "").unwrap();
+    let mut other = F::Worker::of("f", address);
+    other.completes_next("");
     assert_eq!((other.stop().completed, worker.stop().given_back), (1, 1));
 }
 
@@ -275,10 +272,8 @@ fn a_handler_learns_that_its_job_is_lost<F: HandlerFace>(address: &str) {
     proxy.refuse_connections();
     proxy.reset_connections();
     // Another takes the job before this worker is back.
-    let mut other = F::Worker::connect(address).unwrap();
-    other.can_do("f");
-    let job = other.next();
-    other.complete(job, "").unwrap();
+    let mut other = F::Worker::of("f", address);
+    other.completes_next("");
     assert_eq!(other.stop().completed, 1);
     proxy.accept_connections();
     client.submit_background("f", b"next", options()).unwrap();
@@ -306,8 +301,7 @@ fn a_handler_learns_that_the_time_of_its_job_is_over<F: HandlerFace>(address: &s
     client.submit_background("f", b"w", options()).unwrap();
     begun.recv_timeout(PATIENCE).unwrap();
     // Nothing wakes it.
-    let mut other = F::Worker::connect(quick(address).regrab(Duration::from_millis(100))).unwrap();
-    other.can_do("f");
+    let mut other = F::Worker::of("f", quick(address).regrab(Duration::from_millis(100)));
     let job = other.next();
     assert_eq!(lost.recv_timeout(PATIENCE).unwrap(), Some(LostReason::TimedOut));
     door.open();
@@ -338,8 +332,7 @@ fn a_handler_learns_that_its_worker_stops<F: HandlerFace>(address: &str) {
 
 /// A task of which a waker is kept keeps its memory, on a connection that may last for weeks.
 async fn nothing_is_kept_of_a_wait_for_the_loss_of_a_job(address: String) {
-    let mut worker = gearman_client::Worker::connect(&address).await.unwrap();
-    worker.can_do("f", None).unwrap();
+    let mut worker = worker_of("f", &address).await;
     let client = gearman_client::Client::connect(&address).await.unwrap();
     client.submit_background("f", "", options()).await.unwrap();
     let job = worker.next_job().await;
@@ -363,8 +356,7 @@ async fn nothing_is_kept_of_a_wait_for_the_loss_of_a_job(address: String) {
 async fn a_job_taken_by_hand_is_lost_with_its_worker(address: String) {
     let client = gearman_client::Client::connect(&address).await.unwrap();
     client.submit_background("f", "", options()).await.unwrap();
-    let mut worker = gearman_client::Worker::connect(&address).await.unwrap();
-    worker.can_do("f", None).unwrap();
+    let mut worker = worker_of("f", &address).await;
     let job = worker.next_job().await;
     assert!(!job.is_lost() && !job.is_stopping());
     drop(worker);
@@ -379,8 +371,7 @@ fn a_job_taken_by_hand_is_known_to_be_lost() {
     let server = Server::start().unwrap();
     let mut client = blocking::Client::connect(server.address()).unwrap();
     client.submit_background("f", "", options()).unwrap();
-    let mut worker = blocking::Worker::connect(server.address()).unwrap();
-    worker.can_do("f", None).unwrap();
+    let mut worker = blocking::Worker::of("f", server.address());
     let job = worker.next_job(PATIENCE).unwrap().unwrap();
     assert!(!worker.is_lost(&job));
     assert_eq!(worker.wait_lost(&job, Duration::from_millis(1)), None);

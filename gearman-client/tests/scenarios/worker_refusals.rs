@@ -36,8 +36,7 @@ fn quirk_servers_without_gearmands_grabs_are_worked_for<F: Face>() {
         let retry =
             RetryPolicy::new(20).backoff(Duration::from_millis(5), Duration::from_millis(9));
         let to = to.retry(retry).reply_timeout(PATIENCE);
-        let mut worker = F::Worker::connect(WorkerOptions::from(to).barrier(false)).unwrap();
-        worker.can_do("f");
+        let mut worker = F::Worker::of("f", WorkerOptions::from(to).barrier(false));
         for round in 0..3 {
             client.submit_background("f", b"w", options()).unwrap();
             let started = Instant::now();
@@ -82,8 +81,7 @@ fn an_exception_ends_its_job<F: Face>(address: &str) {
     let to: ConnectOptions = address.parse().unwrap();
     let mut client = F::connect(to.clone()).unwrap();
     client.submit_background("f", b"w", options()).unwrap();
-    let mut worker = F::Worker::connect(WorkerOptions::from(to).barrier(false)).unwrap();
-    worker.can_do("f");
+    let mut worker = F::Worker::of("f", WorkerOptions::from(to).barrier(false));
     let job = worker.next();
     worker.exception(job, "why").unwrap();
     let started = Instant::now();

@@ -81,7 +81,7 @@ impl Bench {
 
     fn is_away(&mut self) -> bool {
         let now = self.hand.now;
-        self.link().quarantine(now).is_some()
+        self.link().life.quarantine(now).is_some()
     }
 
     /// The number of callers that are to be woken.
@@ -145,7 +145,7 @@ fn a_server_that_leaves_a_caller_waiting_is_doubtful_until_it_answers() {
     assert!(!bench.link().is_doubtful(), "nothing was asked");
     let slot = bench.echo("one");
     bench.turn();
-    bench.link().leave(slot);
+    bench.link().slots.leave(slot);
     assert!(!bench.link().is_doubtful(), "nobody has waited in vain");
     bench.link().outwaited();
     assert!(bench.link().is_doubtful());
@@ -181,7 +181,10 @@ fn a_caller_without_a_connection_hears_of_the_attempt_that_began_with_it() {
     let mut seen = None;
     assert!(bench.link().poll_room(&mut seen, Waker::noop()).is_pending());
     assert!(bench.link().wakes_pump());
-    assert!(bench.link().claim() && !bench.link().claim(), "one of them has to see to it");
+    assert!(
+        bench.link().life.claim() && !bench.link().life.claim(),
+        "one of them has to see to it"
+    );
     assert_eq!(
         bench.turn(),
         Pulse::Dial { server: 0, by: Some(bench.hand.now + 5 * SECOND), ask: None }
@@ -190,7 +193,7 @@ fn a_caller_without_a_connection_hears_of_the_attempt_that_began_with_it() {
     assert_eq!(bench.turn(), Pulse::Close(None));
     assert_eq!(bench.woken(), 1);
     let now = bench.hand.now;
-    assert!(bench.link().quarantine(now).is_some());
+    assert!(bench.link().life.quarantine(now).is_some());
     let Poll::Ready(Err(error)) = bench.link().poll_room(&mut seen, Waker::noop()) else {
         panic!()
     };
@@ -256,7 +259,7 @@ fn a_closing_connection_serves_no_caller_and_is_replaced() {
     assert_eq!(bench.turn(), Pulse::Close(None));
     assert_eq!(bench.lost(slot), (ErrorKind::Protocol, Fate::Unknown));
     assert!(bench.link().poll_room(&mut seen, Waker::noop()).is_pending(), "not its connection");
-    assert!(!bench.link().claim(), "its pump is still there");
+    assert!(!bench.link().life.claim(), "its pump is still there");
     assert!(matches!(bench.turn(), Pulse::Dial { .. }));
     bench.hand.closes();
     bench.hand.opens();
@@ -325,7 +328,7 @@ fn a_refusal_or_an_early_event_is_not_an_answer() {
 fn a_link_over_one_stream_ends_with_it() {
     let now = queue_core::now();
     let mut bench = Bench { hand: ByHand::new(Link::for_stream(options())) };
-    assert!(!bench.link().claim(), "its pump is there");
+    assert!(!bench.link().life.claim(), "its pump is there");
     assert_eq!(bench.turn(), Pulse::Close(None), "it makes no connection");
     bench.hand.opens();
     assert_eq!(bench.turn(), Pulse::Rest(None));
@@ -444,12 +447,12 @@ fn a_job_has_events_until_its_end() {
     assert_eq!(bench.turn(), Pulse::Go(None), "the job may take any time");
     assert!(matches!(bench.item(slot), Some(InboxItem::Answer(_))));
     assert!(matches!(bench.item(slot), Some(InboxItem::Event(JobEvent::Data(_)))));
-    assert!(!bench.link().is_over(slot));
+    assert!(!bench.link().slots.is_over(slot));
     bench.comes(PacketType::WorkComplete, &["H:x:1", "result"]);
     assert_eq!(bench.turn(), Pulse::Rest(None));
-    assert_eq!((bench.link().item(slot), bench.link().is_over(slot)), (1, false));
+    assert_eq!((bench.link().slots.waiting(slot), bench.link().slots.is_over(slot)), (1, false));
     assert!(matches!(bench.item(slot), Some(InboxItem::Event(JobEvent::Complete(_)))));
-    assert_eq!((bench.link().item(slot), bench.link().is_over(slot)), (0, true));
+    assert_eq!((bench.link().slots.waiting(slot), bench.link().slots.is_over(slot)), (0, true));
 }
 
 #[test]

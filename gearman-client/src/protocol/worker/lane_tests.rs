@@ -14,7 +14,7 @@ use queue_core::{
 
 use super::{
     Assignment, Grab, JobEnd, Report, Settled, WorkerSession,
-    lane::{Lane, LaneEvent, LaneSettings},
+    lane::{EchoBarrier, Lane, LaneEvent, LaneSettings},
 };
 use crate::{
     Deadline, Error, ErrorKind, FunctionName, LostReason,
@@ -339,17 +339,44 @@ impl Bench {
     }
 
     fn completes(&mut self, job: &Assignment) {
+        self.ends(job, JobEnd::Complete(b"r"));
+    }
+
+    fn ends(&mut self, job: &Assignment, end: JobEnd<'_>) {
         let now = self.hand.now;
-        self.lane().session.finish(&job.handle, JobEnd::Complete(b"r"), now).unwrap();
+        self.lane().session.finish(&job.handle, end, now).unwrap();
+    }
+
+    fn barrier(&mut self) -> EchoBarrier {
+        let now = self.hand.now;
+        self.lane().barrier(now)
+    }
+
+    /// Everything is written.
+    fn writes(&mut self) {
+        self.turn();
+        self.written();
+        self.turn();
+    }
+
+    /// Before an answer counts as overdue, it is looked for.
+    fn looks_when_late(&mut self) {
+        self.hand.now += 10 * SECOND;
+        assert_eq!(self.turn(), Pulse::Look);
+        self.hand.looked();
+    }
+
+    /// The two grabs in flight bring none.
+    fn no_job_comes_twice(&mut self) {
+        for _ in 0..2 {
+            self.comes(PacketType::NoJob, &[]);
+        }
     }
 
     /// A job is given back, and the two grabs in flight bring none.
     fn gives_back(&mut self, job: &Assignment) -> Pulse {
-        let now = self.hand.now;
-        self.lane().session.finish(&job.handle, JobEnd::GiveBack, now).unwrap();
-        for _ in 0..2 {
-            self.comes(PacketType::NoJob, &[]);
-        }
+        self.ends(job, JobEnd::GiveBack);
+        self.no_job_comes_twice();
         self.turn();
         self.written();
         self.turn()
@@ -539,11 +566,11 @@ fn a_lost_connection_holds_nothing_and_wakes_waiters() {
     {
         let (mut ticket, mut left) = (None, None);
         let waker = std::task::Waker::noop();
-        bench.lane().wake_behind_barrier(waker);
+        bench.lane().barriers.add(waker);
         assert!(bench.lane().wake_on_loss(&mut ticket, waker.clone()).is_none());
         assert!(bench.lane().wake_on_loss(&mut ticket, waker.clone()).is_some());
         assert!(bench.lane().wake_on_loss(&mut left, waker.clone()).is_none());
-        assert!(bench.lane().forget_loss(left.unwrap()).is_some());
+        assert!(bench.lane().losses.leave(left.unwrap()).is_some());
         bench.turn();
         assert_eq!(bench.woken(), 0);
         bench.hand.loses(io::ErrorKind::ConnectionReset);
@@ -575,8 +602,7 @@ fn each_loss_of_results_is_reported_once() {
         bench.opens();
         let job = bench.gets_job("f");
         bench.completes(&job);
-        let now = bench.hand.now;
-        let barrier = bench.lane().barrier(now);
+        let barrier = bench.barrier();
         bench.loses();
         if is_told_by_barrier {
             assert!(bench.lane().is_past(barrier).unwrap().is_err());
@@ -592,13 +618,12 @@ fn each_loss_of_results_is_reported_once() {
 fn a_barrier_is_passed_with_its_answer() {
     let mut bench = Bench::open();
     bench.comes(PacketType::NoJob, &[]);
-    let now = bench.hand.now;
-    let barrier = bench.lane().barrier(now);
+    let barrier = bench.barrier();
     bench.turn();
     assert!(bench.lane().is_past(barrier).is_none());
     bench.written();
     bench.comes(PacketType::EchoRes, &[""]);
-    bench.lane().wake_behind_barrier(std::task::Waker::noop());
+    bench.lane().barriers.add(std::task::Waker::noop());
     bench.turn();
     assert_eq!(bench.woken(), usize::from(cfg!(feature = "tokio")));
     assert!(bench.lane().is_past(barrier).unwrap().is_ok());
@@ -606,11 +631,10 @@ fn a_barrier_is_passed_with_its_answer() {
     let mut busy = Bench::open();
     let job = busy.gets_job("f");
     busy.turn();
-    let now = busy.hand.now;
-    let among = busy.lane().barrier(now);
+    let among = busy.barrier();
     busy.completes(&job);
     busy.turn();
-    busy.lane().wake_behind_barrier(std::task::Waker::noop());
+    busy.lane().barriers.add(std::task::Waker::noop());
     busy.comes(PacketType::NoJob, &[]);
     busy.comes(PacketType::NoJob, &[]);
     busy.comes(PacketType::EchoRes, &[""]);
@@ -619,8 +643,7 @@ fn a_barrier_is_passed_with_its_answer() {
     assert!(busy.lane().is_past(among).unwrap().is_ok());
     // Without a connection there is nothing to wait for.
     bench.loses();
-    let now = bench.hand.now;
-    let barrier = bench.lane().barrier(now);
+    let barrier = bench.barrier();
     assert!(bench.lane().is_past(barrier).unwrap().is_err());
 }
 
@@ -629,14 +652,12 @@ fn a_report_waits_for_room_while_too_much_is_unwritten() {
     let mut bench = Bench::open();
     let job = bench.gets_job("f");
     assert!(bench.lane().has_room());
-    bench.turn();
-    bench.written();
-    bench.turn();
+    bench.writes();
     assert_eq!(bench.lane().backlog(), 0);
     let data = vec![0; (1 << 20) - 12 - "H:x:1\0".len()];
     bench.lane().session.report(&job.handle, Report::Data(&data)).unwrap();
     assert_eq!((bench.lane().backlog(), bench.lane().has_room()), (1 << 20, false));
-    bench.lane().wake_with_room(std::task::Waker::noop());
+    bench.lane().waiting.add(std::task::Waker::noop());
     bench.turn();
     assert_eq!((bench.lane().backlog(), bench.lane().has_room()), (1 << 20, false));
     assert_eq!(bench.woken(), 0);
@@ -654,12 +675,8 @@ fn a_report_waits_for_room_while_too_much_is_unwritten() {
 fn a_job_ending_on_a_silent_server_has_an_unknown_fate() {
     let mut bench = Bench::open();
     let job = bench.gets_job("f");
-    bench.turn();
-    bench.written();
-    bench.turn();
-    bench.hand.now += 10 * SECOND;
-    assert_eq!(bench.turn(), Pulse::Look);
-    bench.hand.looked();
+    bench.writes();
+    bench.looks_when_late();
     bench.completes(&job);
     assert!(matches!(bench.turn(), Pulse::Dial { .. }));
     assert_eq!(bench.settled(), [Settled::Unknown]);
@@ -677,9 +694,7 @@ fn a_server_that_no_longer_answers_a_grab_is_asked_with_an_older_one() {
         bench.hand.now = until;
     }
     bench.opens();
-    bench.hand.now += 10 * SECOND;
-    assert_eq!(bench.turn(), Pulse::Look);
-    bench.hand.looked();
+    bench.looks_when_late();
     assert!(matches!(bench.turn(), Pulse::Go(Some(_))));
     assert_eq!(bench.written(), ["GRAB_JOB_UNIQ"]);
 }
@@ -693,9 +708,7 @@ fn a_stopping_worker_keeps_its_connection_until_its_results_are_confirmed() {
         assert_eq!(bench.written(), ["GRAB_JOB_ALL"; 2]);
         bench.lane().wind_down();
         assert!(matches!(bench.turn(), Pulse::Go(_)));
-        for _ in 0..2 {
-            bench.comes(PacketType::NoJob, &[]);
-        }
+        bench.no_job_comes_twice();
         assert!(matches!(bench.turn(), Pulse::Go(_)), "its job runs");
         bench.completes(&job);
         let pulse = bench.turn();
@@ -727,8 +740,7 @@ fn a_job_that_is_given_back_ends_its_connection_and_the_next_one_waits() {
         bench.opens();
         let (held, given_back) = (bench.gets_job("f"), bench.gets("H:x:2", "f"));
         bench.written();
-        let now = bench.hand.now;
-        bench.lane().session.finish(&given_back.handle, JobEnd::GiveBack, now).unwrap();
+        bench.ends(&given_back, JobEnd::GiveBack);
         assert!(matches!(bench.turn(), Pulse::Go(_)), "a job runs, and grabs are not answered");
         // This job comes too late to be started.
         bench.comes(PacketType::JobAssignAll, &["H:x:3", "f", "u", "", "w"]);
@@ -788,16 +800,12 @@ fn a_server_that_does_not_end_a_half_closed_connection_is_left() {
     bench.opens();
     let job = bench.gets_job("f");
     bench.lane().wind_down();
-    for _ in 0..2 {
-        bench.comes(PacketType::NoJob, &[]);
-    }
+    bench.no_job_comes_twice();
     bench.completes(&job);
     bench.turn();
     bench.written();
     assert_eq!(bench.turn(), Pulse::HalfClose(Some(bench.hand.now + 10 * SECOND)));
-    bench.hand.now += 10 * SECOND;
-    assert_eq!(bench.turn(), Pulse::Look);
-    bench.hand.looked();
+    bench.looks_when_late();
     assert_eq!(bench.turn(), Pulse::Over);
     assert_eq!(bench.settled(), [Settled::Unknown]);
 }
@@ -898,7 +906,7 @@ fn the_handler_of_a_lost_job_has_the_grace_of_a_stop() {
 fn held_jobs_can_be_left_while_the_lane_works_on() {
     let mut bench = Bench::open();
     let job = bench.gets_job("f");
-    bench.lane().leave_held();
+    bench.lane().session.leave_all();
     assert!(!bench.lane().holds(&job.handle) && bench.lane().session.is_idle());
     assert!(matches!(bench.turn(), Pulse::Go(_)));
     assert!(!bench.lane().is_over());

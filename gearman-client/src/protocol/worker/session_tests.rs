@@ -74,6 +74,29 @@ impl Bench {
         self.worker.finish(job, JobEnd::Complete(b"r"), self.now).unwrap();
     }
 
+    /// What it sends when this has come.
+    fn sent_on(&mut self, packet_type: PacketType, arguments: &[&str]) -> Vec<String> {
+        self.gets(packet_type, arguments);
+        self.sent()
+    }
+
+    fn sent_after(&mut self, time: Duration) -> Vec<String> {
+        self.now += time;
+        self.sent()
+    }
+
+    fn sent_with_end(&mut self, job: &JobHandle) -> Vec<String> {
+        self.completes(job);
+        self.sent()
+    }
+
+    /// What it sends first on the next connection.
+    fn reopens(&mut self) -> Vec<String> {
+        self.worker.close();
+        self.worker.reopen(self.now);
+        self.sent()
+    }
+
     fn settled(&mut self) -> Vec<Settled> {
         self.worker.settled().collect()
     }
@@ -90,7 +113,7 @@ fn a_failed_job_ends_once_its_dead_letter_is_confirmed() {
         let job = bench.gets_job(2);
         bench.worker.finish(&job, JobEnd::Exception(b"why"), bench.now).unwrap();
         assert_eq!(bench.sent(), ["SUBMIT_JOB_BG"]);
-        assert!(bench.worker.is_waiting(u64::MAX), "an answer is due");
+        assert!(bench.worker.confirmations.is_waiting(u64::MAX), "an answer is due");
         assert_eq!((bench.settled(), bench.worker.running()), (vec![Settled::Completed], 1));
         if is_taken {
             bench.gets(PacketType::JobCreated, &["H:x:9"]);
@@ -139,8 +162,7 @@ fn each_report_and_each_end_is_one_packet_and_its_fate_is_known() {
         bench.gets(PacketType::NoJob, &[]);
         assert_eq!(bench.settled(), [fate]);
         assert!(!bench.worker.has_unconfirmed() && bench.worker.is_asleep());
-        bench.gets(PacketType::Noop, &[]);
-        bench.sent();
+        bench.sent_on(PacketType::Noop, &[]);
     }
 }
 
@@ -149,22 +171,17 @@ fn the_end_of_a_job_wakes_a_sleeper() {
     let mut bench = Bench::started(2);
     let job = bench.gets_job(1);
     assert_eq!(bench.sent(), ["GRAB_JOB_ALL"]);
-    bench.gets(PacketType::NoJob, &[]);
-    assert_eq!(bench.sent(), ["PRE_SLEEP"]);
-    bench.completes(&job);
-    assert_eq!(bench.sent(), ["WORK_COMPLETE", "GRAB_JOB_ALL"]);
+    assert_eq!(bench.sent_on(PacketType::NoJob, &[]), ["PRE_SLEEP"]);
+    assert_eq!(bench.sent_with_end(&job), ["WORK_COMPLETE", "GRAB_JOB_ALL"]);
 }
 
 #[test]
 fn quirk_noop_between_a_grab_and_its_answer_changes_nothing() {
     let mut bench = Bench::started(1);
-    bench.gets(PacketType::Noop, &[]);
-    assert!(bench.sent().is_empty());
+    assert!(bench.sent_on(PacketType::Noop, &[]).is_empty());
     let job = bench.gets_job(1);
-    bench.gets(PacketType::Noop, &[]);
-    assert!(bench.sent().is_empty());
-    bench.completes(&job);
-    assert_eq!(bench.sent(), ["WORK_COMPLETE", "GRAB_JOB_ALL"]);
+    assert!(bench.sent_on(PacketType::Noop, &[]).is_empty());
+    assert_eq!(bench.sent_with_end(&job), ["WORK_COMPLETE", "GRAB_JOB_ALL"]);
 }
 
 #[test]
@@ -176,8 +193,7 @@ fn grabs_under_way_double_while_they_bring_jobs() {
     assert_eq!(bench.sent().len(), 3, "4 under way");
     bench.gets_job(3);
     assert_eq!(bench.sent().len(), 2, "5 free places, 3 grabs under way");
-    bench.gets(PacketType::NoJob, &[]);
-    assert!(bench.sent().is_empty(), "other grabs are under way");
+    assert!(bench.sent_on(PacketType::NoJob, &[]).is_empty(), "other grabs are under way");
     for _ in 0..4 {
         bench.gets(PacketType::NoJob, &[]);
     }
@@ -187,12 +203,10 @@ fn grabs_under_way_double_while_they_bring_jobs() {
 #[test]
 fn quirk_a_sleeper_without_a_wake_up_polls_again() {
     let mut bench = Bench::started(1);
-    bench.gets(PacketType::NoJob, &[]);
-    bench.sent();
+    bench.sent_on(PacketType::NoJob, &[]);
     assert_eq!(bench.worker.poll(bench.now), Some(bench.now + REGRAB));
     assert!(bench.worker.is_asleep());
-    bench.now += REGRAB;
-    assert_eq!(bench.sent(), ["GRAB_JOB_ALL"]);
+    assert_eq!(bench.sent_after(REGRAB), ["GRAB_JOB_ALL"]);
     assert!(!bench.worker.is_asleep());
 }
 
@@ -215,8 +229,7 @@ fn quirk_endless_noop_and_no_job_do_not_spin() {
     assert!((60..=2 * 60 + 40).contains(&packets), "{packets} packets in a minute");
     let job_after_all = bench.now + Duration::from_secs(2);
     bench.now = job_after_all;
-    bench.gets(PacketType::Noop, &[]);
-    assert_eq!(bench.sent(), ["GRAB_JOB_ALL"]);
+    assert_eq!(bench.sent_on(PacketType::Noop, &[]), ["GRAB_JOB_ALL"]);
 }
 
 #[test]
@@ -281,11 +294,9 @@ fn quirk_servers_without_newer_grabs_get_the_older_ones() {
     bench.gets(PacketType::Error, &["server_error", "Unknown command"]);
     assert!(!bench.worker.outgoing().is_empty(), "it goes out at once");
     assert_eq!(bench.sent(), ["GRAB_JOB_UNIQ"]);
-    bench.gets(PacketType::Error, &["INVALID_COMMAND", ""]);
-    assert_eq!(bench.sent(), ["GRAB_JOB"]);
+    assert_eq!(bench.sent_on(PacketType::Error, &["INVALID_COMMAND", ""]), ["GRAB_JOB"]);
     let job = bench.gets(PacketType::JobAssign, &["H:x:1", "f", "w"]).unwrap();
-    bench.completes(&job);
-    assert_eq!(bench.sent(), ["WORK_COMPLETE", "GRAB_JOB"]);
+    assert_eq!(bench.sent_with_end(&job), ["WORK_COMPLETE", "GRAB_JOB"]);
 }
 
 #[test]
@@ -330,8 +341,7 @@ fn quirk_a_grab_that_is_never_answered_falls_back_only_before_the_first_answer()
     assert!(!bench.worker.outgoing().is_empty(), "another kind goes out at once");
     assert_eq!(bench.sent(), ["GRAB_JOB_UNIQ"]);
     bench.gets(PacketType::NoJob, &[]);
-    bench.gets(PacketType::Noop, &[]);
-    bench.sent();
+    bench.sent_on(PacketType::Noop, &[]);
     assert!(!bench.worker.give_up_waiting(bench.now));
 }
 
@@ -361,16 +371,14 @@ fn session(places: usize, regrab: Duration, now: Instant) -> WorkerSession {
 
 /// Wakes a worker in vain until it pauses; returns how often.
 fn tire(bench: &mut Bench) -> usize {
-    bench.gets(PacketType::NoJob, &[]);
-    bench.sent();
+    bench.sent_on(PacketType::NoJob, &[]);
     let mut times = 0;
     while bench.worker.is_asleep() {
         bench.gets(PacketType::Noop, &[]);
         if bench.sent().is_empty() {
             return times;
         }
-        bench.gets(PacketType::NoJob, &[]);
-        bench.sent();
+        bench.sent_on(PacketType::NoJob, &[]);
         times += 1;
     }
     times
@@ -381,8 +389,7 @@ fn a_job_resets_spurious_wake_ups() {
     let mut bench = Bench::started(1);
     let burst = tire(&mut bench);
     assert!(burst > 1, "{burst}");
-    bench.now += Duration::from_secs(1);
-    assert_eq!(bench.sent(), ["GRAB_JOB_ALL"]);
+    assert_eq!(bench.sent_after(Duration::from_secs(1)), ["GRAB_JOB_ALL"]);
     let job = bench.gets_job(1);
     bench.completes(&job);
     assert_eq!(tire(&mut bench), burst);
@@ -399,21 +406,23 @@ fn a_new_connection_starts_over() {
     bench.worker.poll(bench.now);
     let queued = bench.worker.outgoing().len() as u64;
     assert_eq!(bench.worker.take_commands(), 2);
-    assert!(bench.worker.is_waiting(queued) && !bench.worker.is_waiting(queued - 1));
+    assert!(
+        bench.worker.confirmations.is_waiting(queued)
+            && !bench.worker.confirmations.is_waiting(queued - 1)
+    );
     let asked = bench.now;
     bench.now += Duration::from_millis(500);
     bench.worker.send_barrier(bench.now);
-    assert!(bench.worker.is_waiting(queued), "for the answer to the grab");
+    assert!(bench.worker.confirmations.is_waiting(queued), "for the answer to the grab");
     assert_eq!(bench.worker.waiting_since(), Some(asked));
     let later = bench.now + Duration::from_secs(9);
     assert!(!bench.worker.is_proven(later), "nothing was answered on it");
     assert_eq!(bench.sent(), ["CAN_DO", "GRAB_JOB_ALL", "ECHO_REQ"]);
     bench.gets(PacketType::NoJob, &[]);
     bench.gets(PacketType::EchoRes, &[""]);
-    assert!(!bench.worker.is_waiting(u64::MAX), "everything is answered");
+    assert!(!bench.worker.confirmations.is_waiting(u64::MAX), "everything is answered");
     bench.sent();
-    bench.gets(PacketType::Noop, &[]);
-    bench.sent();
+    bench.sent_on(PacketType::Noop, &[]);
     assert_eq!(tire(&mut bench), burst - 1);
     assert!(!bench.worker.is_proven(bench.now), "it has not lasted");
 }
@@ -478,7 +487,7 @@ fn a_lost_connection_leaves_no_result_unaccounted() {
     bench.worker.report(&one, Report::Data(b"piece")).unwrap();
     bench.completes(&one);
     bench.worker.close();
-    assert_eq!(bench.worker.unknown(), 1, "the result, and not the piece");
+    assert_eq!(bench.worker.confirmations.unknown, 1, "the result, and not the piece");
     assert_eq!(bench.settled(), [Settled::Abandoned, Settled::Unknown]);
 }
 
@@ -509,18 +518,14 @@ fn functions_are_withdrawn_behind_the_answers_to_grabs() {
     let observed = ["WORK_COMPLETE", "CANT_DO", "CAN_DO", "GRAB_JOB_ALL", "GRAB_JOB_ALL"];
     assert_eq!(bench.sent(), observed);
     bench.worker.reset_abilities().unwrap();
-    bench.gets(PacketType::NoJob, &[]);
-    assert!(bench.sent().is_empty());
-    bench.gets(PacketType::NoJob, &[]);
-    assert_eq!(bench.sent(), ["PRE_SLEEP", "RESET_ABILITIES"]);
+    assert!(bench.sent_on(PacketType::NoJob, &[]).is_empty());
+    assert_eq!(bench.sent_on(PacketType::NoJob, &[]), ["PRE_SLEEP", "RESET_ABILITIES"]);
     bench.worker.can_do(&f, None);
     assert_eq!(bench.sent(), ["CAN_DO"], "it sleeps on the server");
-    bench.gets(PacketType::Noop, &[]);
-    assert_eq!(bench.sent(), ["GRAB_JOB_ALL"]);
+    assert_eq!(bench.sent_on(PacketType::Noop, &[]), ["GRAB_JOB_ALL"]);
     bench.worker.cant_do(&f).unwrap();
     bench.worker.close();
-    bench.worker.reopen(bench.now);
-    assert!(bench.sent().is_empty(), "a new connection is told of nothing that is withdrawn");
+    assert!(bench.reopens().is_empty(), "a new connection is told of nothing that is withdrawn");
 }
 
 #[test]
@@ -556,16 +561,14 @@ fn grabs_of_all_connections_together_stay_within_the_limit() {
     assert!(one.sent().is_empty(), "the other has asked for the last one");
     let again = one.worker.poll(one.now).unwrap();
     assert!(again > one.now, "so it looks again later");
-    two.gets(PacketType::NoJob, &[]);
-    assert_eq!(two.sent(), ["PRE_SLEEP"]);
+    assert_eq!(two.sent_on(PacketType::NoJob, &[]), ["PRE_SLEEP"]);
     assert_eq!(one.sent(), ["GRAB_JOB_ALL"], "the other got none");
     one.worker.close();
     two.gets(PacketType::Noop, &[]);
     assert_eq!(two.sent(), ["GRAB_JOB_ALL"], "a lost connection brings none");
     let last = two.gets_job(2);
     assert!(limit.is_reached());
-    two.completes(&last);
-    assert_eq!(two.sent(), ["WORK_COMPLETE"]);
+    assert_eq!(two.sent_with_end(&last), ["WORK_COMPLETE"]);
     assert_eq!(two.worker.poll(two.now), None);
     assert!(one.worker.finish(&job, JobEnd::Fail, one.now).is_err());
 }
@@ -586,13 +589,10 @@ fn a_job_that_is_left_keeps_its_place_until_the_connection_closes() {
     bench.sent();
     bench.worker.leave(&job);
     bench.gets(PacketType::NoJob, &[]);
-    bench.gets(PacketType::Noop, &[]);
-    bench.sent();
+    bench.sent_on(PacketType::Noop, &[]);
     bench.gets_job(2);
     assert!(bench.sent().is_empty(), "both places are taken");
-    bench.worker.close();
-    bench.worker.reopen(bench.now);
-    bench.sent();
+    bench.reopens();
     bench.gets_job(1);
     assert_eq!(bench.sent(), ["GRAB_JOB_ALL"]);
 }
@@ -667,12 +667,9 @@ fn only_the_newest_grab_has_less_time_than_any_reply() {
     assert_eq!(bench.worker.poll(bench.now), None);
     assert!(!bench.worker.give_up_waiting(bench.now));
     // The kind was not the reason.
-    bench.worker.close();
-    bench.worker.reopen(bench.now);
-    assert_eq!(bench.sent(), ["CAN_DO", "GRAB_JOB_ALL"]);
+    assert_eq!(bench.reopens(), ["CAN_DO", "GRAB_JOB_ALL"]);
     bench.gets(PacketType::NoJob, &[]);
-    bench.worker.reopen(bench.now);
-    assert_eq!(bench.sent(), ["CAN_DO", "GRAB_JOB_ALL"]);
+    assert_eq!(bench.reopens(), ["CAN_DO", "GRAB_JOB_ALL"]);
     bench.now += Duration::from_secs(5);
     assert!(bench.sent().is_empty(), "it has answered such a grab before");
 }
@@ -697,8 +694,7 @@ fn an_echo_overtaking_a_grab_means_it_is_unsupported() {
     assert_eq!(bench.sent(), ["GRAB_JOB_UNIQ"]);
     // This kind is known from here on, and so it is an error.
     bench.gets(PacketType::NoJob, &[]);
-    bench.gets(PacketType::Noop, &[]);
-    bench.sent();
+    bench.sent_on(PacketType::Noop, &[]);
     bench.worker.send_barrier(bench.now);
     let echo = Packet::new(Magic::Response, PacketType::EchoRes, &[""]).unwrap();
     let error = bench.worker.accept(&echo, bench.now).unwrap_err();
@@ -708,20 +704,16 @@ fn an_echo_overtaking_a_grab_means_it_is_unsupported() {
 #[test]
 fn any_number_of_late_grab_answers_is_accepted() {
     let mut bench = Bench::started(1);
-    bench.now += Duration::from_secs(1);
-    assert_eq!(bench.sent(), ["GRAB_JOB_UNIQ"]);
+    assert_eq!(bench.sent_after(Duration::from_secs(1)), ["GRAB_JOB_UNIQ"]);
     bench.gets(PacketType::NoJob, &[]);
-    bench.gets(PacketType::NoJob, &[]);
-    assert_eq!(bench.sent(), ["PRE_SLEEP"]);
-    bench.gets(PacketType::Noop, &[]);
-    assert_eq!(bench.sent(), ["GRAB_JOB_ALL"], "it was only slow");
+    assert_eq!(bench.sent_on(PacketType::NoJob, &[]), ["PRE_SLEEP"]);
+    assert_eq!(bench.sent_on(PacketType::Noop, &[]), ["GRAB_JOB_ALL"], "it was only slow");
 }
 
 /// A worker whose server has answered neither of its newer grabs yet.
 fn of_a_silent_server(places: usize) -> Bench {
     let mut bench = Bench::started(places);
-    bench.now += Duration::from_secs(1);
-    assert_eq!(bench.sent(), ["GRAB_JOB_UNIQ"]);
+    assert_eq!(bench.sent_after(Duration::from_secs(1)), ["GRAB_JOB_UNIQ"]);
     assert!(bench.worker.give_up_waiting(bench.now));
     assert_eq!(bench.sent(), ["GRAB_JOB"]);
     bench
@@ -787,35 +779,29 @@ fn a_grab_behind_another_request_is_not_given_up_before_that_is_answered() {
     assert_eq!(bench.sent(), ["GRAB_JOB_ALL"]);
     bench.now += Duration::from_secs(5);
     assert!(bench.sent().is_empty());
-    bench.gets(PacketType::EchoRes, &[""]);
-    assert_eq!(bench.sent(), ["GRAB_JOB_UNIQ"]);
+    assert_eq!(bench.sent_on(PacketType::EchoRes, &[""]), ["GRAB_JOB_UNIQ"]);
 }
 
 /// A server that was slow once was asked for jobs without their reducers for an hour.
 #[test]
 fn a_server_that_was_slow_is_asked_with_the_newest_grab_again() {
     let mut bench = Bench::started(1);
-    bench.now += Duration::from_secs(1);
-    assert_eq!(bench.sent(), ["GRAB_JOB_UNIQ"]);
+    assert_eq!(bench.sent_after(Duration::from_secs(1)), ["GRAB_JOB_UNIQ"]);
     // What was sent on another connection has no answer here.
-    bench.worker.reopen(bench.now);
-    assert_eq!(bench.sent(), ["CAN_DO", "GRAB_JOB_ALL"]);
-    bench.now += Duration::from_secs(1);
-    assert_eq!(bench.sent(), ["GRAB_JOB_UNIQ"]);
+    assert_eq!(bench.reopens(), ["CAN_DO", "GRAB_JOB_ALL"]);
+    assert_eq!(bench.sent_after(Duration::from_secs(1)), ["GRAB_JOB_UNIQ"]);
     let first = bench.gets(PacketType::JobAssignUniq, &["H:x:1", "f", "u", "w"]).unwrap();
     // So far, it may have ignored the first grab.
     assert_eq!(bench.gets(PacketType::JobAssignUniq, &["H:x:2", "f", "u", "w"]), None);
     bench.completes(&first);
     let second = bench.worker.released().unwrap().handle;
-    bench.completes(&second);
-    assert_eq!(bench.sent(), ["WORK_COMPLETE", "WORK_COMPLETE", "GRAB_JOB_ALL"]);
+    assert_eq!(bench.sent_with_end(&second), ["WORK_COMPLETE", "WORK_COMPLETE", "GRAB_JOB_ALL"]);
 }
 
 #[test]
 fn a_job_for_a_grab_that_was_given_up_is_not_run_beside_the_next() {
     let mut bench = Bench::started(1);
-    bench.now += Duration::from_secs(1);
-    assert_eq!(bench.sent(), ["GRAB_JOB_UNIQ"]);
+    assert_eq!(bench.sent_after(Duration::from_secs(1)), ["GRAB_JOB_UNIQ"]);
     let late = bench.gets_job(1);
     assert_eq!(bench.gets(PacketType::JobAssignUniq, &["H:x:2", "f", "u", "w"]), None);
     assert_eq!(bench.worker.running(), 1);
@@ -823,8 +809,7 @@ fn a_job_for_a_grab_that_was_given_up_is_not_run_beside_the_next() {
     bench.completes(&late);
     let next = bench.worker.released().unwrap().handle;
     assert_eq!((next.name(), bench.sent()), (&b"H:x:2"[..], vec!["WORK_COMPLETE".to_owned()]));
-    bench.completes(&next);
-    assert_eq!(bench.sent(), ["WORK_COMPLETE", "GRAB_JOB_ALL"]);
+    assert_eq!(bench.sent_with_end(&next), ["WORK_COMPLETE", "GRAB_JOB_ALL"]);
 }
 
 #[test]
@@ -832,8 +817,7 @@ fn a_late_answer_brings_no_job_over_the_limit() {
     let limit = JobLimit::new(1);
     let mut bench = Bench::limited(2, &limit);
     bench.sent();
-    bench.now += Duration::from_secs(1);
-    assert_eq!(bench.sent(), ["GRAB_JOB_UNIQ"]);
+    assert_eq!(bench.sent_after(Duration::from_secs(1)), ["GRAB_JOB_UNIQ"]);
     bench.gets_job(1);
     assert!(limit.is_reached());
     assert_eq!(bench.gets(PacketType::JobAssignUniq, &["H:x:2", "f", "u", "w"]), None);
@@ -846,9 +830,7 @@ fn a_late_answer_brings_no_job_over_the_limit() {
 fn a_server_that_closes_on_a_grab_gets_older_ones_from_then_on() {
     let mut bench = Bench::started(1);
     let reconnected = |bench: &mut Bench| {
-        bench.worker.close();
-        bench.worker.reopen(bench.now);
-        let sent = bench.sent();
+        let sent = bench.reopens();
         assert_eq!((sent.len(), sent[0].as_str()), (2, "CAN_DO"));
         sent[1].clone()
     };
@@ -880,9 +862,7 @@ fn a_server_that_has_answered_between_is_asked_as_before() {
         if is_answered {
             bench.gets(PacketType::NoJob, &[]);
         }
-        bench.worker.close();
-        bench.worker.reopen(bench.now);
-        assert_eq!(bench.sent(), ["CAN_DO", "GRAB_JOB_ALL"]);
+        assert_eq!(bench.reopens(), ["CAN_DO", "GRAB_JOB_ALL"]);
     }
 }
 
@@ -894,17 +874,13 @@ fn a_new_connection_registers_everything_again() {
     bench.worker.can_do(&second, Some(Duration::from_secs(1)));
     bench.sent();
     bench.gets(PacketType::NoJob, &[]);
-    bench.worker.close();
-    bench.worker.reopen(bench.now);
-    assert_eq!(bench.sent(), ["SET_CLIENT_ID", "CAN_DO_TIMEOUT", "CAN_DO", "GRAB_JOB_ALL"]);
+    assert_eq!(bench.reopens(), ["SET_CLIENT_ID", "CAN_DO_TIMEOUT", "CAN_DO", "GRAB_JOB_ALL"]);
     // The latest time counts, once for each function.
     bench.worker.can_do(&second, None);
-    bench.worker.reopen(bench.now);
-    assert_eq!(bench.sent(), ["SET_CLIENT_ID", "CAN_DO", "CAN_DO", "GRAB_JOB_ALL"]);
+    assert_eq!(bench.reopens(), ["SET_CLIENT_ID", "CAN_DO", "CAN_DO", "GRAB_JOB_ALL"]);
     bench.gets(PacketType::NoJob, &[]);
     bench.worker.cant_do(&second).unwrap();
-    bench.worker.reopen(bench.now);
-    assert_eq!(bench.sent(), ["SET_CLIENT_ID", "CAN_DO", "GRAB_JOB_ALL"]);
+    assert_eq!(bench.reopens(), ["SET_CLIENT_ID", "CAN_DO", "GRAB_JOB_ALL"]);
 }
 
 #[test]
@@ -912,12 +888,8 @@ fn a_handler_that_outlives_its_connection_keeps_its_place() {
     let mut bench = Bench::started(1);
     let job = bench.gets_job(1);
     bench.worker.begin(&job);
-    bench.worker.close();
-    bench.worker.reopen(bench.now);
-    assert_eq!(bench.sent(), ["CAN_DO"]);
-    bench.worker.close();
-    bench.worker.reopen(bench.now);
-    assert_eq!(bench.sent(), ["CAN_DO"], "over any number of connections");
+    assert_eq!(bench.reopens(), ["CAN_DO"]);
+    assert_eq!(bench.reopens(), ["CAN_DO"], "over any number of connections");
     let ended = bench.worker.finish(&job, JobEnd::Complete(b"late"), bench.now);
     assert_eq!(ended.unwrap_err().kind(), ErrorKind::JobLost);
     assert_eq!(bench.sent(), ["GRAB_JOB_ALL"]);
@@ -928,8 +900,7 @@ fn an_abandoned_lost_job_frees_its_slot() {
     let mut bench = Bench::started(1);
     let job = bench.gets_job(1);
     bench.worker.begin(&job);
-    bench.worker.reopen(bench.now);
-    assert_eq!(bench.sent(), ["CAN_DO"]);
+    assert_eq!(bench.reopens(), ["CAN_DO"]);
     // Another job has the same handle on another server, or after a restart.
     let same_name = Bench::started(1).gets_job(1);
     bench.worker.leave(&same_name);
@@ -971,8 +942,7 @@ fn all_jobs_can_be_left_to_the_server_at_once() {
     let mut bench = Bench::started(2);
     let job = bench.gets_job(1);
     bench.worker.begin(&job);
-    bench.worker.reopen(bench.now);
-    bench.sent();
+    bench.reopens();
     assert_eq!(bench.gets(PacketType::JobAssignAll, &["H:x:1", "f", "u", "", "w"]), None);
     bench.worker.leave_all();
     assert!(bench.worker.is_idle() && bench.worker.released().is_none());
@@ -1007,8 +977,7 @@ fn the_time_that_was_announced_for_a_job_is_known() {
         assert_eq!(bench.worker.held_until(&job), None);
     }
     let (mut bench, job) = timed(3 * second);
-    bench.worker.reopen(bench.now);
-    bench.sent();
+    bench.reopens();
     assert_eq!(bench.gets(PacketType::JobAssignAll, &["H:x:1", "f", "u", "", "w"]), None);
     assert_eq!(bench.worker.held_until(&job), None, "that is the one of this connection");
     let (bench, job) = timed(Duration::ZERO);
@@ -1029,8 +998,7 @@ fn a_new_function_timeout_applies_to_the_next_connection() {
     let second = bench.gets_job(2);
     let until = bench.now + Duration::from_secs(3);
     assert_eq!(bench.worker.held_until(&second), Some(until));
-    bench.worker.reopen(bench.now);
-    assert_eq!(bench.sent(), ["CAN_DO", "GRAB_JOB_ALL"]);
+    assert_eq!(bench.reopens(), ["CAN_DO", "GRAB_JOB_ALL"]);
     let third = bench.gets_job(3);
     assert_eq!(bench.worker.held_until(&third), None);
 }
@@ -1057,8 +1025,7 @@ fn a_job_that_comes_again_after_its_time_begins_when_its_first_run_has_ended() {
     // The second run goes back with its connection.
     let (mut bench, job) = timed(Duration::from_secs(1));
     assert_eq!(bench.gets(PacketType::JobAssignAll, &again), None);
-    bench.worker.reopen(bench.now);
-    bench.sent();
+    bench.reopens();
     assert!(bench.worker.finish(&job, JobEnd::Fail, bench.now).is_err());
     let third = bench.gets_job(1);
     bench.completes(&third);
@@ -1081,8 +1048,7 @@ fn an_exception_is_followed_by_a_failure_where_it_does_not_end_a_job() {
 
     let mut old = Bench::started(1);
     for grab in ["GRAB_JOB_UNIQ", "GRAB_JOB"] {
-        old.gets(PacketType::Error, &["server_error", "no such command"]);
-        assert_eq!(old.sent(), [grab]);
+        assert_eq!(old.sent_on(PacketType::Error, &["server_error", "no such command"]), [grab]);
     }
     let job = old.gets(PacketType::JobAssign, &["H:x:1", "f", "w"]).unwrap();
     old.worker.finish(&job, JobEnd::Exception(b"why"), old.now).unwrap();
@@ -1099,9 +1065,7 @@ fn a_second_run_of_a_job_waits_for_the_end_of_the_first() {
     let mut bench = Bench::started(3);
     let job = bench.gets_job(1);
     bench.worker.begin(&job);
-    bench.worker.close();
-    bench.worker.reopen(bench.now);
-    assert_eq!(bench.sent(), ["CAN_DO", "GRAB_JOB_ALL"]);
+    assert_eq!(bench.reopens(), ["CAN_DO", "GRAB_JOB_ALL"]);
     assert_eq!(bench.gets(PacketType::JobAssignAll, &["H:x:1", "f", "u", "", "w"]), None);
     assert_eq!((bench.worker.running(), bench.sent().len()), (0, 1), "one place is free");
     let other = bench.gets_job(2);
@@ -1120,8 +1084,7 @@ fn a_job_that_waits_for_its_first_run_goes_back_when_the_worker_stops() {
     let mut bench = Bench::started(2);
     let job = bench.gets_job(1);
     bench.worker.begin(&job);
-    bench.worker.reopen(bench.now);
-    bench.sent();
+    bench.reopens();
     assert_eq!(bench.gets(PacketType::JobAssignAll, &["H:x:1", "f", "u", "", "w"]), None);
     bench.worker.stop();
     bench.worker.poll(bench.now);
@@ -1214,8 +1177,7 @@ fn each_answer_gives_the_next_question_the_whole_time() {
 #[test]
 fn a_late_answer_gives_the_next_question_the_whole_time() {
     let mut bench = Bench::started(1);
-    bench.now += Duration::from_secs(1);
-    assert_eq!(bench.sent(), ["GRAB_JOB_UNIQ"]);
+    assert_eq!(bench.sent_after(Duration::from_secs(1)), ["GRAB_JOB_UNIQ"]);
     let asked = bench.now;
     assert_eq!(bench.worker.waiting_since(), Some(asked));
     bench.now += Duration::from_millis(500);
@@ -1234,8 +1196,7 @@ fn an_interval_beyond_the_clock_does_not_end() {
     worker.start();
     let mut bench = Bench { worker, now };
     bench.sent();
-    bench.gets(PacketType::NoJob, &[]);
-    assert_eq!(bench.sent(), ["PRE_SLEEP"]);
+    assert_eq!(bench.sent_on(PacketType::NoJob, &[]), ["PRE_SLEEP"]);
     bench.now += Duration::from_secs(3600);
     assert!(bench.sent().is_empty());
 }
