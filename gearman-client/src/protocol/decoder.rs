@@ -144,13 +144,18 @@ fn number(data: &[u8], at: usize) -> Option<u32> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use bytes::{Bytes, BytesMut};
 
     use super::*;
 
-    fn decode_in_pieces(input: &[u8], piece: usize) -> Result<Vec<Packet>, Error> {
-        let mut decoder = Decoder::new(Magic::Response, 1 << 20);
+    /// The requests that were written.
+    pub(crate) fn requests(wire: &[u8]) -> Vec<Packet> {
+        decode_in_pieces(Magic::Request, wire, wire.len().max(1)).unwrap()
+    }
+
+    fn decode_in_pieces(magic: Magic, input: &[u8], piece: usize) -> Result<Vec<Packet>, Error> {
+        let mut decoder = Decoder::new(magic, 4 << 20);
         let mut found = Vec::new();
         for mut chunk in input.chunks(piece) {
             while !chunk.is_empty() {
@@ -177,7 +182,7 @@ mod tests {
             let mut wire = BytesMut::new();
             packet.encode(&mut wire);
             for piece in [1, 4, 8, wire.len()] {
-                match decode_in_pieces(&wire, piece) {
+                match decode_in_pieces(Magic::Response, &wire, piece) {
                     Ok(found) => {
                         assert_eq!(packet_type.direction(), Direction::WorkerToClient);
                         assert_eq!(found, std::slice::from_ref(&packet), "{piece}");
@@ -189,6 +194,16 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn an_announced_size_allocates_nothing() {
+        let mut decoder = Decoder::new(Magic::Response, usize::MAX);
+        let header = b"\0RES\0\0\0\x11\xff\xff\xff\xff";
+        decoder.space()[..header.len()].copy_from_slice(header);
+        decoder.received(header.len());
+        assert_eq!(decoder.next().unwrap(), None);
+        assert!(decoder.space().len() <= 64 << 10);
     }
 
     #[test]
@@ -212,7 +227,7 @@ mod tests {
                 "the packet does not start with the expected magic: \"\\x00REQ\\x00\\x00\\x00\\x11\"",
             ),
         ] {
-            let error = decode_in_pieces(bytes, bytes.len()).unwrap_err();
+            let error = decode_in_pieces(Magic::Response, bytes, bytes.len()).unwrap_err();
             assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::Protocol, message));
         }
     }

@@ -9,13 +9,30 @@ use crate::{
     text::decimal,
 };
 
+/// The packet of a request, which has one argument, and that of its answer.
+macro_rules! asks {
+    ($request:ident, $answer:ident, $self:ident => $argument:expr) => {
+        fn packet_type(&self) -> PacketType {
+            PacketType::$request
+        }
+
+        fn answered_by(&self) -> PacketType {
+            PacketType::$answer
+        }
+
+        fn encode(&$self, out: &mut BytesMut) {
+            request(out, PacketType::$request, &[], $argument);
+        }
+    };
+}
+
 /// GET_STATUS: the status of a job.
 #[derive(Clone, Debug)]
 pub struct GetStatus(pub JobHandle);
 
 impl GetStatus {
     /// A question that every kind of server answers, unlike an echo: for the status of a job that is not there.
-    pub(crate) fn of_no_job() -> Result<Self, crate::Error> {
+    pub(crate) fn of_no_job() -> Result<Self, Error> {
         "H:check:0".parse().map(GetStatus)
     }
 }
@@ -23,17 +40,7 @@ impl GetStatus {
 impl Request for GetStatus {
     type Reply = JobStatus;
 
-    fn packet_type(&self) -> PacketType {
-        PacketType::GetStatus
-    }
-
-    fn answered_by(&self) -> PacketType {
-        PacketType::StatusRes
-    }
-
-    fn encode(&self, out: &mut BytesMut) {
-        request(out, self.packet_type(), &[], self.0.name());
-    }
+    asks!(GetStatus, StatusRes, self => self.0.name());
 
     fn handle(&self) -> Option<&JobHandle> {
         Some(&self.0)
@@ -55,17 +62,7 @@ pub struct GetStatusUnique(pub UniqueId);
 impl Request for GetStatusUnique {
     type Reply = JobStatus;
 
-    fn packet_type(&self) -> PacketType {
-        PacketType::GetStatusUnique
-    }
-
-    fn answered_by(&self) -> PacketType {
-        PacketType::StatusResUnique
-    }
-
-    fn encode(&self, out: &mut BytesMut) {
-        request(out, self.packet_type(), &[], self.0.as_bytes());
-    }
+    asks!(GetStatusUnique, StatusResUnique, self => self.0.as_bytes());
 
     fn decode(&self, answer: Packet, _: &Origin) -> Result<JobStatus, Error> {
         // The first argument is the unique id, not the handle as in the protocol's document.
@@ -107,17 +104,7 @@ pub struct Echo<W>(pub W);
 impl<W: AsRef<[u8]>> Request for Echo<W> {
     type Reply = Bytes;
 
-    fn packet_type(&self) -> PacketType {
-        PacketType::EchoReq
-    }
-
-    fn answered_by(&self) -> PacketType {
-        PacketType::EchoRes
-    }
-
-    fn encode(&self, out: &mut BytesMut) {
-        request(out, self.packet_type(), &[], self.0.as_ref());
-    }
+    asks!(EchoReq, EchoRes, self => self.0.as_ref());
 
     fn decode(&self, answer: Packet, _: &Origin) -> Result<Bytes, Error> {
         if answer.body != self.0.as_ref() {
@@ -138,17 +125,7 @@ impl SetExceptions {
 impl Request for SetExceptions {
     type Reply = ();
 
-    fn packet_type(&self) -> PacketType {
-        PacketType::OptionReq
-    }
-
-    fn answered_by(&self) -> PacketType {
-        PacketType::OptionRes
-    }
-
-    fn encode(&self, out: &mut BytesMut) {
-        request(out, self.packet_type(), &[], Self::NAME);
-    }
+    asks!(OptionReq, OptionRes, self => Self::NAME);
 
     fn decode(&self, answer: Packet, _: &Origin) -> Result<(), Error> {
         // gearmand echoes the name as sent; other servers change its case, or append a NUL.

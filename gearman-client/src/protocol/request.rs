@@ -182,9 +182,8 @@ impl<W: AsRef<[u8]>> Submit<W> {
         let seconds = since.as_secs().saturating_add(u64::from(since.subsec_nanos() > 0));
         // The server parses a signed number, and does not answer if it overflows; it runs 0 at once.
         if seconds == 0 || i64::try_from(seconds).is_err() {
-            return Err(Error::invalid(
-                "the time of the job is not valid: it is before 1970 or too far ahead",
-            ));
+            let why = "the time of the job is not valid: it is before 1970 or too far ahead";
+            return Err(Error::invalid(why));
         }
         let extra = ExtraArguments::Epoch(seconds);
         Self::new(PacketType::SubmitJobEpoch, function, workload, options, extra)
@@ -305,14 +304,12 @@ impl<W: AsRef<[u8]>> Submit<W> {
 }
 
 fn only_normal(packet_type: PacketType, options: SubmitOptions) -> Result<(), Error> {
-    if options.priority == Priority::Normal {
+    let priority = options.priority;
+    if priority == Priority::Normal {
         return Ok(());
     }
-    Err(Error::invalid(format!(
-        "priority {} is not possible here: {packet_type} carries none",
-        options.priority
-    ))
-    .with_command(packet_type.name()))
+    let why = format!("priority {priority} is not possible here: {packet_type} carries none");
+    Err(Error::invalid(why).with_command(packet_type.name()))
 }
 
 impl<W: AsRef<[u8]>> Request for Submit<W> {
@@ -330,26 +327,20 @@ impl<W: AsRef<[u8]>> Request for Submit<W> {
         let function = self.function.as_bytes();
         let unique = self.unique.as_bytes();
         let workload = self.workload.as_ref();
+        let mut write = |arguments: &[&[u8]]| request(out, self.packet_type, arguments, workload);
         match &self.extra {
-            ExtraArguments::Nothing => {
-                request(out, self.packet_type, &[function, unique], workload);
-            }
+            ExtraArguments::Nothing => write(&[function, unique]),
             ExtraArguments::Epoch(seconds) => {
-                let seconds = Decimal::new(*seconds);
-                request(out, self.packet_type, &[function, unique, seconds.as_bytes()], workload);
+                write(&[function, unique, Decimal::new(*seconds).as_bytes()]);
             }
             ExtraArguments::Schedule(schedule) => {
-                let [minute, hour, day, month, weekday] =
-                    schedule.fields.map(|field| Decimal::new(u64::from(field)));
-                let fields = [&minute, &hour, &day, &month, &weekday].map(Decimal::as_bytes);
-                let [minute, hour, day, month, weekday] = fields;
-                let arguments = [function, unique, minute, hour, day, month, weekday];
-                request(out, self.packet_type, &arguments, workload);
+                let fields = schedule.fields.map(|field| Decimal::new(u64::from(field)));
+                let [minute, hour, day, month, weekday] = fields.each_ref().map(Decimal::as_bytes);
+                write(&[function, unique, minute, hour, day, month, weekday]);
             }
             // The server reads an undocumented fourth argument, and does not use it.
             ExtraArguments::Reducer(reducer) => {
-                let arguments = [function, unique, reducer.as_bytes(), b""];
-                request(out, self.packet_type, &arguments, workload);
+                write(&[function, unique, reducer.as_bytes(), b""]);
             }
         }
     }
@@ -444,6 +435,11 @@ mod tests {
         SubmitOptions::default().unique(UniqueId::try_from(id).unwrap())
     }
 
+    fn submit(unique: Unique) -> Submit<&'static str> {
+        let options = SubmitOptions::default().unique(unique);
+        Submit::background(function("f"), "data", options).unwrap()
+    }
+
     #[test]
     fn the_worked_examples_of_the_protocol_are_byte_exact() {
         assert_eq!(wire(&Echo("hi")), b"\0REQ\0\0\0\x10\0\0\0\x02hi");
@@ -454,6 +450,7 @@ mod tests {
         assert_eq!(wire(&SetExceptions), b"\0REQ\0\0\0\x1a\0\0\0\x0aexceptions");
     }
 
+    /// Only those of the foreground have events.
     #[test]
     fn every_submission_has_its_packet_and_all_its_arguments() {
         let options = with_unique("u");
@@ -472,10 +469,13 @@ mod tests {
             (Submit::reduce(f(), "d", function("r"), options), 37, b"f\0u\0r\0\0d"),
             (Submit::reduce_background(f(), "d", function("r"), options), 38, b"f\0u\0r\0\0d"),
         ] {
-            let wire = wire(&submit.unwrap());
+            let submit = submit.unwrap();
+            let wire = wire(&submit);
             assert_eq!(wire[7], number);
             assert_eq!(&wire[12..], body, "type {number}");
+            assert_eq!(submit.has_events(), [7, 21, 33, 37].contains(&number), "type {number}");
         }
+        assert!(!Echo("").has_events());
     }
 
     #[test]
@@ -492,22 +492,14 @@ mod tests {
 
     #[test]
     fn unique_is_random_unless_chosen() {
-        let submit = |unique: Unique| {
-            let options = SubmitOptions::default().unique(unique);
-            Submit::background(function("f"), "d", options).unwrap()
-        };
         assert_ne!(submit(Unique::Random).unique(), submit(Unique::Random).unique());
         assert_eq!(submit(Unique::ByPayload).unique(), None);
-        assert_eq!(&wire(&submit(Unique::ByPayload))[12..], b"f\0-\0d");
-        assert_eq!(&wire(&submit(Unique::None))[12..], b"f\0\0d");
+        assert_eq!(&wire(&submit(Unique::ByPayload))[12..], b"f\0-\0data");
+        assert_eq!(&wire(&submit(Unique::None))[12..], b"f\0\0data");
     }
 
     #[test]
     fn a_job_whose_id_was_not_chosen_can_be_submitted_again_as_another() {
-        let submit = |unique: Unique| {
-            let options = SubmitOptions::default().unique(unique);
-            Submit::background(function("f"), "d", options).unwrap()
-        };
         let mut random = submit(Unique::Random);
         let first = random.unique().unwrap();
         assert!(random.renew());
@@ -522,36 +514,8 @@ mod tests {
     }
 
     #[test]
-    fn only_foreground_jobs_have_events() {
-        let options = SubmitOptions::default();
-        let at = SystemTime::UNIX_EPOCH + Duration::from_secs(1);
-        let schedule = Schedule::new(1, 2, 3, 4, 5).unwrap();
-        let f = || function("f");
-        for (submit, has_events) in [
-            (Submit::foreground(f(), "", options), true),
-            (Submit::foreground(f(), "", options.priority(Priority::High)), true),
-            (Submit::foreground(f(), "", options.priority(Priority::Low)), true),
-            (Submit::reduce(f(), "", function("r"), options), true),
-            (Submit::background(f(), "", options), false),
-            (Submit::background(f(), "", options.priority(Priority::High)), false),
-            (Submit::background(f(), "", options.priority(Priority::Low)), false),
-            (Submit::reduce_background(f(), "", function("r"), options), false),
-            (Submit::epoch(f(), "", at, options), false),
-            (Submit::sched(f(), "", schedule, options), false),
-        ] {
-            let submit = submit.unwrap();
-            assert_eq!(submit.has_events(), has_events, "{}", submit.packet_type());
-        }
-        assert!(!Echo("").has_events());
-    }
-
-    #[test]
     fn equal_ids_go_to_the_same_server() {
-        let key = |unique: Unique| {
-            let options = SubmitOptions::default().unique(unique);
-            let submit = Submit::background(function("f"), "data", options).unwrap();
-            submit.route().map(<[u8]>::to_vec)
-        };
+        let key = |unique: Unique| submit(unique).route().map(<[u8]>::to_vec);
         assert_eq!(key(Unique::Id("u1".parse().unwrap())).unwrap(), b"u1");
         assert_eq!(GetStatusUnique("u1".parse().unwrap()).route().unwrap(), b"u1");
         assert_eq!(key(Unique::ByPayload).unwrap(), b"data", "the server joins equal data");

@@ -260,10 +260,7 @@ pub(crate) trait WorkFace: Sized + Send + 'static {
 
     /// Asks no server before it needs one.
     fn new(options: WorkerOptions) -> Self;
-    fn connect<O>(options: O) -> Result<Self>
-    where
-        O: TryInto<WorkerOptions>,
-        Error: From<O::Error>;
+    fn connect(options: impl TryInto<WorkerOptions, Error: Into<Error>>) -> Result<Self>;
     fn check(&self) -> Result<()>;
     fn can_do(&mut self, function: &str);
     fn next_within(&mut self, timeout: Duration) -> Option<Self::Job>;
@@ -281,11 +278,7 @@ pub(crate) trait WorkFace: Sized + Send + 'static {
     fn stop(self) -> WorkerReport;
 
     /// A connected worker of this function.
-    fn of<O>(function: &str, options: O) -> Self
-    where
-        O: TryInto<WorkerOptions>,
-        Error: From<O::Error>,
-    {
+    fn of(function: &str, options: impl TryInto<WorkerOptions, Error: Into<Error>>) -> Self {
         let mut worker = Self::connect(options).unwrap();
         worker.can_do(function);
         worker
@@ -321,11 +314,8 @@ macro_rules! reports {
                 blocking::Worker::new(options).unwrap()
             }
 
-            fn connect<O>(options: O) -> Result<Self>
-            where
-                O: TryInto<WorkerOptions>,
-                Error: From<O::Error>,
-            {
+            fn connect(options: impl TryInto<WorkerOptions, Error: Into<Error>>) -> Result<Self> {
+                let options = options.try_into().map_err(Into::into)?;
                 blocking::Worker::connect(options)
             }
 
@@ -382,11 +372,8 @@ macro_rules! reports {
                 AsyncWorker { worker, runtime }
             }
 
-            fn connect<O>(options: O) -> Result<Self>
-            where
-                O: TryInto<WorkerOptions>,
-                Error: From<O::Error>,
-            {
+            fn connect(options: impl TryInto<WorkerOptions, Error: Into<Error>>) -> Result<Self> {
+                let options = options.try_into().map_err(Into::into)?;
                 let runtime = Arc::new(runtime());
                 let worker = runtime.block_on(Worker::connect(options))?;
                 Ok(AsyncWorker { worker, runtime })

@@ -1,6 +1,6 @@
 //! Tests of the admin role, without sockets and clocks.
 
-use std::time::Duration;
+use std::{io, time::Duration};
 
 use queue_core::{
     End, Pulse, Random,
@@ -42,6 +42,14 @@ impl Bench {
         self.hand.turn()
     }
 
+    /// One whose command is under way.
+    fn asking(command: &AdminCommand) -> Self {
+        let mut bench = Bench::open();
+        bench.begin(command);
+        bench.written();
+        bench
+    }
+
     /// The command is written once it is clear that no input is waiting.
     fn written(&mut self) -> Vec<u8> {
         assert_eq!(self.turn(), Pulse::Peek);
@@ -56,6 +64,16 @@ impl Bench {
 
     fn outcome(&mut self) -> Result<AdminReply> {
         self.hand.role.0.outcome().unwrap()
+    }
+
+    /// It has written a command, of which this is read before the connection is lost.
+    fn loses_behind(&mut self, read: usize, why: io::ErrorKind) -> Pulse {
+        self.turn();
+        self.hand.looked();
+        self.turn();
+        self.hand.takes(read);
+        self.hand.loses(why);
+        self.turn()
     }
 
     /// The kind and the fate of a failure.
@@ -76,9 +94,7 @@ impl Bench {
 #[test]
 fn a_connection_that_is_out_of_step_is_not_used_again() {
     // Its caller has gone.
-    let mut bench = Bench::open();
-    bench.begin(&AdminCommand::Version);
-    bench.written();
+    let mut bench = Bench::asking(&AdminCommand::Version);
     bench.begin(&AdminCommand::GetPid);
     assert!(matches!(bench.turn(), Pulse::Dial { .. }));
     // Something arrived unsolicited.
@@ -87,9 +103,7 @@ fn a_connection_that_is_out_of_step_is_not_used_again() {
     bench.comes("what?\r\n");
     assert_eq!(bench.turn(), Pulse::Close(None));
     // More than the reply arrived.
-    let mut bench = Bench::open();
-    bench.begin(&AdminCommand::Version);
-    bench.written();
+    let mut bench = Bench::asking(&AdminCommand::Version);
     bench.comes("OK 1\r\nOK 2\r\n");
     assert_eq!(bench.turn(), Pulse::Close(None));
     assert_eq!(bench.outcome().unwrap(), AdminReply::Line("OK 1".into()));
@@ -152,13 +166,11 @@ fn a_total_timeout_ends_a_command_wherever_it_is() {
 #[test]
 fn only_shutdown_may_end_without_a_reply() {
     let shutdown = AdminCommand::Shutdown { graceful: false };
-    let (end, reset) = (std::io::ErrorKind::UnexpectedEof, std::io::ErrorKind::ConnectionReset);
+    let (end, reset) = (io::ErrorKind::UnexpectedEof, io::ErrorKind::ConnectionReset);
     for (command, why, is_done) in
         [(&shutdown, end, true), (&shutdown, reset, false), (&AdminCommand::Version, end, false)]
     {
-        let mut bench = Bench::open();
-        bench.begin(command);
-        bench.written();
+        let mut bench = Bench::asking(command);
         bench.hand.loses(why);
         assert_eq!(bench.turn(), Pulse::Close(None));
         match bench.outcome() {
@@ -169,24 +181,16 @@ fn only_shutdown_may_end_without_a_reply() {
     // It was not told.
     let mut bench = Bench::open();
     bench.begin(&shutdown);
-    bench.turn();
-    bench.hand.looked();
-    bench.turn();
-    bench.hand.takes(3);
-    bench.hand.loses(end);
-    assert!(matches!(bench.turn(), Pulse::Close(Some(_))));
+    assert!(matches!(bench.loses_behind(3, end), Pulse::Close(Some(_))));
     assert!(bench.hand.role.0.outcome().is_none());
 }
 
 #[test]
 fn a_connection_survives_a_refusal() {
-    let mut bench = Bench::open();
-    bench.begin(&AdminCommand::Version);
-    bench.written();
+    let mut bench = Bench::asking(&AdminCommand::Version);
     bench.comes("ERR UNKNOWN_COMMAND Unknown+server+command\r\n");
     assert_eq!(bench.turn(), Pulse::Rest(None));
-    let error = bench.outcome().unwrap_err();
-    assert_eq!((error.kind(), error.fate()), (ErrorKind::Unsupported, Fate::Refused));
+    assert_eq!(bench.failure(), (ErrorKind::Unsupported, Fate::Refused));
     bench.begin(&AdminCommand::GetPid);
     assert_eq!(bench.written(), b"getpid\r\n");
 }
@@ -195,23 +199,14 @@ fn a_connection_survives_a_refusal() {
 fn only_unsent_requests_are_resent() {
     let mut bench = Bench::open();
     bench.begin(&AdminCommand::Version);
-    bench.turn();
-    bench.hand.looked();
-    bench.turn();
-    bench.hand.takes(3);
-    bench.hand.loses(std::io::ErrorKind::ConnectionReset);
-    let Pulse::Close(Some(until)) = bench.turn() else {
+    let reset = io::ErrorKind::ConnectionReset;
+    let Pulse::Close(Some(until)) = bench.loses_behind(3, reset) else {
         panic!("a server that fails is waited for")
     };
     bench.hand.now = until;
     assert!(matches!(bench.turn(), Pulse::Dial { .. }));
     bench.hand.opens();
-    bench.turn();
-    bench.hand.looked();
-    bench.turn();
-    bench.hand.takes("version\r\n".len());
-    bench.hand.loses(std::io::ErrorKind::ConnectionReset);
-    assert_eq!(bench.turn(), Pulse::Close(None));
+    assert_eq!(bench.loses_behind("version\r\n".len(), reset), Pulse::Close(None));
     let error = bench.outcome().unwrap_err();
     assert_eq!((error.kind(), error.fate()), (ErrorKind::ConnectionLost, Fate::Unknown));
     assert_eq!(error.command(), Some("version"));
@@ -219,14 +214,11 @@ fn only_unsent_requests_are_resent() {
 
 #[test]
 fn a_silent_server_meets_the_deadline() {
-    let mut bench = Bench::open();
-    bench.begin(&AdminCommand::Version);
-    bench.written();
+    let mut bench = Bench::asking(&AdminCommand::Version);
     bench.turn();
     bench.hand.now += 10 * SECOND;
     assert_eq!(bench.turn(), Pulse::Close(None));
-    let error = bench.outcome().unwrap_err();
-    assert_eq!((error.kind(), error.fate()), (ErrorKind::Timeout(Deadline::Reply), Fate::Unknown));
+    assert_eq!(bench.failure(), (ErrorKind::Timeout(Deadline::Reply), Fate::Unknown));
 }
 
 /// Answers `version` with the number of the question.

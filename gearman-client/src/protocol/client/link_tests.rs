@@ -16,7 +16,7 @@ use super::{InboxItem, Link, answer};
 use crate::{
     ClientEventKind, ConnectOptions, ConnectionState, Deadline, Error, ErrorKind, Fate,
     FunctionName, JobEvent, RetryPolicy, SubmitOptions,
-    protocol::{Decoder, Echo, Magic, Packet, PacketType, Submit},
+    protocol::{Echo, Magic, Packet, PacketType, Submit, decoder::tests::requests},
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -110,11 +110,13 @@ impl Bench {
 
     /// What is written, as packets.
     fn written(&mut self) -> Vec<PacketType> {
-        let mut decoder = Decoder::new(Magic::Request, 1 << 20);
-        let bytes = self.hand.takes_all();
-        decoder.space()[..bytes.len()].copy_from_slice(&bytes);
-        decoder.received(bytes.len());
-        std::iter::from_fn(|| decoder.next().unwrap()).map(|packet| packet.packet_type).collect()
+        requests(&self.hand.takes_all()).iter().map(|packet| packet.packet_type).collect()
+    }
+
+    /// What goes out with a turn.
+    fn goes_out(&mut self) -> Vec<PacketType> {
+        self.turn();
+        self.written()
     }
 
     fn comes(&mut self, packet_type: PacketType, arguments: &[&str]) {
@@ -218,8 +220,7 @@ fn a_server_that_left_a_request_unanswered_is_doubtful_until_it_answers_a_probe(
     bench.link().probe();
     assert!(matches!(bench.turn(), Pulse::Rest(_)), "a server that is good is not asked");
     let slot = bench.echo("anybody?");
-    bench.turn();
-    bench.written();
+    bench.goes_out();
     bench.turn();
     falls_silent(&mut bench);
     assert_eq!(bench.lost(slot), (ErrorKind::Timeout(Deadline::Reply), Fate::Unknown));
@@ -229,8 +230,7 @@ fn a_server_that_left_a_request_unanswered_is_doubtful_until_it_answers_a_probe(
         for _ in 0..2 {
             bench.link().probe();
         }
-        bench.turn();
-        let written = bench.written();
+        let written = bench.goes_out();
         let probes = written.iter().filter(|packet| **packet == PacketType::GetStatus);
         assert_eq!(probes.count(), 1);
         bench.turn();
@@ -250,8 +250,7 @@ fn a_server_that_left_a_request_unanswered_is_doubtful_until_it_answers_a_probe(
 fn a_closing_connection_serves_no_caller_and_is_replaced() {
     let mut bench = Bench::open(options());
     let slot = bench.echo("one");
-    bench.turn();
-    bench.written();
+    bench.goes_out();
     let origin = bench.link().origin().clone();
     bench.link().disconnect(origin.epoch, &Error::protocol("out of step"));
     let mut seen = None;
@@ -274,16 +273,14 @@ fn while_many_are_on_their_way_the_next_ones_wait_for_company() {
     for n in 0..16 {
         bench.echo(&n.to_string());
     }
-    bench.turn();
-    assert_eq!(bench.written().len(), 17);
+    assert_eq!(bench.goes_out().len(), 17);
     bench.echo("next");
     let Pulse::Go(Some(until)) = bench.turn() else { panic!() };
     assert!(bench.hand.io().is_drained() && until < bench.hand.now + SECOND);
     bench.echo("company");
     assert!(!bench.link().wakes_pump(), "the pump looks for itself");
     bench.hand.now = until;
-    bench.turn();
-    assert_eq!(bench.written(), [PacketType::EchoReq; 2]);
+    assert_eq!(bench.goes_out(), [PacketType::EchoReq; 2]);
     // They do not wait for more than are on their way.
     for n in 1..=18 {
         assert!(bench.hand.io().is_drained(), "{n}");
@@ -300,8 +297,7 @@ fn callers_wake_for_connections_events_and_room() {
     assert_eq!(bench.woken(), 1, "it waited for the connection");
     let slot = bench.echo("one");
     assert!(bench.item(slot).is_none());
-    bench.turn();
-    bench.written();
+    bench.goes_out();
     assert_eq!(bench.woken(), 0);
     bench.comes(PacketType::EchoRes, &["one"]);
     bench.turn();
@@ -427,8 +423,7 @@ fn a_new_reply_timeout_applies_from_then_on() {
     bench.link().set_reply_timeout(3 * SECOND);
     for _ in 0..2 {
         let slot = bench.echo("hello");
-        bench.turn();
-        bench.written();
+        bench.goes_out();
         assert_eq!(bench.turn(), Pulse::Go(Some(bench.hand.now + 3 * SECOND)));
         bench.loses();
         assert_eq!(bench.lost(slot).1, Fate::Unknown);
@@ -440,8 +435,7 @@ fn a_new_reply_timeout_applies_from_then_on() {
 fn a_job_has_events_until_its_end() {
     let mut bench = Bench::open(options().exceptions(false));
     let slot = bench.submit();
-    bench.turn();
-    bench.written();
+    bench.goes_out();
     bench.comes(PacketType::JobCreated, &["H:x:1"]);
     bench.comes(PacketType::WorkData, &["H:x:1", "piece"]);
     assert_eq!(bench.turn(), Pulse::Go(None), "the job may take any time");
@@ -481,8 +475,7 @@ fn observers_see_connections_and_each_kind_of_failure_once() {
         bench.connects();
         assert_eq!(reported(&mut bench), ["connected"]);
         bench.echo("hello");
-        bench.turn();
-        bench.written();
+        bench.goes_out();
         bench.comes(PacketType::EchoRes, &["hello"]);
         bench.turn();
         assert_eq!(reported(&mut bench), [""; 0]);

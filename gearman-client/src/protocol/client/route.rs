@@ -429,8 +429,17 @@ mod tests {
         Error::new(ErrorKind::ConnectionLost, fate, "gone")
     }
 
+    /// The attempts of a call that may go to two servers.
+    fn over_two(rounds: u32, idempotent: bool) -> RouteAttempts {
+        RouteAttempts::new(ServerOrder::from_iter([0, 1]), rounds, idempotent)
+    }
+
+    fn step(attempts: &mut RouteAttempts, away: impl Fn(usize) -> Option<Duration>) -> RouteStep {
+        attempts.step(away, |_| false, Limit::never(), *START)
+    }
+
     fn tried(attempts: &mut RouteAttempts) -> Option<usize> {
-        match attempts.step(|_| None, |_| false, Limit::never(), *START) {
+        match step(attempts, |_| None) {
             RouteStep::Try(index) => Some(index),
             _ => None,
         }
@@ -454,8 +463,7 @@ mod tests {
         for is_last in [false, false, true] {
             assert_eq!(tried(&mut attempts), Some(7));
             attempts.failed(7, lost(Fate::NotSent), *START).unwrap();
-            let step = attempts.step(|_| None, |_| false, Limit::never(), *START);
-            match step {
+            match step(&mut attempts, |_| None) {
                 RouteStep::GiveUp(error) => {
                     assert_eq!((error.fate(), is_last), (Fate::NotSent, true));
                 }
@@ -485,7 +493,7 @@ mod tests {
                 other => panic!("{other:?}"),
             }
         };
-        let mut attempts = RouteAttempts::new(ServerOrder::from_iter([0, 1]), 0, true);
+        let mut attempts = over_two(0, true);
         for expected in [1, 1, 0, 0] {
             assert_eq!(step(&mut attempts, false), expected, "each is tried twice");
             attempts.failed(expected, lost(Fate::Unknown), *START).unwrap();
@@ -514,9 +522,9 @@ mod tests {
 
     #[test]
     fn only_a_new_call_hurries_and_only_if_every_server_is_away() {
-        let mut call = RouteAttempts::new(ServerOrder::from_iter([0, 1]), 1, false);
+        let mut call = over_two(1, false);
         assert!(call.wants_haste(|_| true) && !call.wants_haste(|_| true));
-        let mut call = RouteAttempts::new(ServerOrder::from_iter([0, 1]), 1, false);
+        let mut call = over_two(1, false);
         assert!(!call.wants_haste(|index| index == 0) && !call.wants_haste(|_| true));
     }
 
@@ -550,17 +558,14 @@ mod tests {
 
     #[test]
     fn the_fate_of_a_call_is_unknown_when_that_of_one_attempt_is() {
-        let mut attempts = RouteAttempts::new(ServerOrder::from_iter([0, 1]), 0, true);
+        let mut attempts = over_two(0, true);
         attempts.failed(0, lost(Fate::Unknown), *START).unwrap();
         for _ in 0..3 {
             if let Some(index) = tried(&mut attempts) {
                 attempts.failed(index, lost(Fate::NotSent), *START).unwrap();
             }
         }
-        let RouteStep::GiveUp(error) = attempts.step(|_| None, |_| false, Limit::never(), *START)
-        else {
-            panic!()
-        };
+        let RouteStep::GiveUp(error) = step(&mut attempts, |_| None) else { panic!() };
         assert_eq!(error.fate(), Fate::Unknown);
         let refused = Error::refused(ErrorKind::QueueFull, "QUEUE_ERROR", "full");
         let error = attempts.failed(1, refused, *START).unwrap_err();
@@ -569,7 +574,7 @@ mod tests {
 
     #[test]
     fn a_timeout_in_a_later_attempt_reports_the_earlier_failure() {
-        let mut attempts = RouteAttempts::new(ServerOrder::from_iter([0, 1]), 0, false);
+        let mut attempts = over_two(0, false);
         attempts.failed(0, lost(Fate::NotSent), *START).unwrap();
         let error = attempts.failed(1, Error::timed_out(Deadline::Total), *START).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Timeout(Deadline::Total));
@@ -582,12 +587,12 @@ mod tests {
         let late = *START + SECOND;
         let step =
             |attempts: &mut RouteAttempts, now| attempts.step(|_| None, |_| false, total, now);
-        let mut attempts = RouteAttempts::new(ServerOrder::from_iter([0, 1]), 1, false);
+        let mut attempts = over_two(1, false);
         let first = step(&mut attempts, late);
         assert!(matches!(first, RouteStep::Try(0)), "it has the error of one: {first:?}");
         attempts.failed(0, lost(Fate::NotSent), late).unwrap();
         assert!(matches!(step(&mut attempts, late), RouteStep::GiveUp(_)));
-        let mut attempts = RouteAttempts::new(ServerOrder::from_iter([0, 1]), 1, false);
+        let mut attempts = over_two(1, false);
         attempts.failed(0, lost(Fate::NotSent), *START).unwrap();
         assert!(matches!(step(&mut attempts, *START), RouteStep::Try(0)));
     }
@@ -595,44 +600,29 @@ mod tests {
     #[test]
     fn a_quarantined_server_is_passed_over_and_then_waited_for() {
         let wait = Duration::from_secs(3);
-        let mut attempts = RouteAttempts::new(ServerOrder::from_iter([0, 1]), 1, false);
         let first_away = |index| (index == 0).then_some(wait);
-        assert!(matches!(
-            attempts.step(first_away, |_| false, Limit::never(), *START),
-            RouteStep::Try(1)
-        ));
-        let mut once = RouteAttempts::new(ServerOrder::from_iter([0, 1]), 0, false);
-        assert!(matches!(
-            once.step(first_away, |_| false, Limit::never(), *START),
-            RouteStep::Try(1)
-        ));
-        let mut attempts = RouteAttempts::new(ServerOrder::from_iter([0, 1]), 1, false);
+        for rounds in [1, 0] {
+            let step = step(&mut over_two(rounds, false), first_away);
+            assert!(matches!(step, RouteStep::Try(1)));
+        }
         let longer = |index| Some(if index == 0 { 2 * wait } else { wait });
-        let step = attempts.step(longer, |_| false, Limit::never(), *START);
-        assert!(
-            matches!(step, RouteStep::Wait(time) if time == wait),
-            "the first that may be tried"
-        );
-        let mut attempts = RouteAttempts::new(ServerOrder::from_iter([0, 1]), 1, false);
-        let total = Limit::after(Deadline::Total, Some(wait), *START);
-        let step = attempts.step(longer, |_| false, total, *START + 2 * SECOND);
-        assert!(matches!(step, RouteStep::Wait(SECOND)), "no longer than the call: {step:?}");
-        let mut attempts = RouteAttempts::new(ServerOrder::from_iter([0, 1]), 1, false);
         let all_away = |_| Some(wait);
-        assert!(
-            matches!(attempts.step(all_away, |_| false, Limit::never(), *START), RouteStep::Wait(w) if w == wait)
-        );
-        let mut never = RouteAttempts::new(ServerOrder::from_iter([0]), 0, false);
-        assert!(matches!(
-            never.step(all_away, |_| false, Limit::never(), *START),
-            RouteStep::Try(0)
-        ));
+        for first in
+            [step(&mut over_two(1, false), longer), step(&mut over_two(1, false), all_away)]
+        {
+            assert!(matches!(first, RouteStep::Wait(time) if time == wait), "the first to be back");
+        }
+        let total = Limit::after(Deadline::Total, Some(wait), *START);
+        let last = over_two(1, false).step(longer, |_| false, total, *START + 2 * SECOND);
+        assert!(matches!(last, RouteStep::Wait(SECOND)), "no longer than the call: {last:?}");
+        let mut never = RouteAttempts::new(ServerOrder::only(0), 0, false);
+        assert!(matches!(step(&mut never, all_away), RouteStep::Try(0)));
     }
 
     #[test]
     fn a_server_that_takes_long_to_connect_is_tried_last_and_then_waited_for() {
         let late = || Error::timed_out(Deadline::Connect);
-        let mut attempts = RouteAttempts::new(ServerOrder::from_iter([0, 1]), 0, false);
+        let mut attempts = over_two(0, false);
         assert_eq!(tried(&mut attempts), Some(0));
         let time = attempts.time(Limit::never(), *START);
         assert_eq!(time.connecting.at, Some(*START + SLOW));
@@ -643,13 +633,13 @@ mod tests {
         assert_eq!(attempts.time(Limit::never(), *START).connecting.at, None);
         attempts.failed(0, late(), *START).unwrap();
         assert_eq!(tried(&mut attempts), None);
-        let mut attempts = RouteAttempts::new(ServerOrder::from_iter([0, 1]), 0, false);
+        let mut attempts = over_two(0, false);
         for server in [0, 1] {
             assert_eq!(tried(&mut attempts), Some(server));
             attempts.failed(server, late(), *START).unwrap();
         }
         let away = |index: usize| (index == 0).then_some(SLOW);
-        let step = attempts.step(away, |_| false, Limit::never(), *START);
+        let step = step(&mut attempts, away);
         assert!(matches!(step, RouteStep::GiveUp(_)), "its attempt has failed meanwhile: {step:?}");
     }
 }

@@ -34,6 +34,19 @@ fn got(waiter: u32, what: &str) -> Option<(u32, String)> {
     Some((waiter, what.to_owned()))
 }
 
+/// Submits a job, which gets this handle.
+fn starts(session: &mut Session<u32>, waiter: u32, handle: &str) {
+    session.send(&foreground(), waiter);
+    accept(session, packet(PacketType::JobCreated, &[handle]));
+}
+
+/// With one foreground job.
+fn running() -> Session<u32> {
+    let mut session = session();
+    starts(&mut session, 1, "H:x:1");
+    session
+}
+
 fn asking() -> Session<u32> {
     let mut session = session();
     session.ask_for_exceptions();
@@ -128,25 +141,22 @@ fn events_find_their_job_in_any_order() {
     session.send(&foreground(), 2);
     accept(&mut session, packet(PacketType::JobCreated, &["H:x:1"]));
     accept(&mut session, packet(PacketType::JobCreated, &["H:x:2"]));
-    let data = packet(PacketType::WorkData, &["H:x:2", "ab"]);
-    assert_eq!(accept(&mut session, data), got(2, "Data(2 bytes)"));
-    let warning = packet(PacketType::WorkWarning, &["H:x:2", "abc"]);
-    assert_eq!(accept(&mut session, warning), got(2, "Warning(3 bytes)"));
-    let complete = packet(PacketType::WorkComplete, &["H:x:2", ""]);
-    assert_eq!(accept(&mut session, complete), got(2, "Complete(0 bytes)"));
-    assert_eq!(accept(&mut session, packet(PacketType::WorkFail, &["H:x:1"])), got(1, "Fail"));
-    session.send(&foreground(), 3);
-    accept(&mut session, packet(PacketType::JobCreated, &["H:x:3"]));
-    let exception = packet(PacketType::WorkException, &["H:x:3", "no"]);
-    assert_eq!(accept(&mut session, exception), got(3, r#"Exception("no")"#));
+    starts(&mut session, 3, "H:x:3");
+    for (packet_type, arguments, waiter, event) in [
+        (PacketType::WorkData, &["H:x:2", "ab"][..], 2, "Data(2 bytes)"),
+        (PacketType::WorkWarning, &["H:x:2", "abc"], 2, "Warning(3 bytes)"),
+        (PacketType::WorkComplete, &["H:x:2", ""], 2, "Complete(0 bytes)"),
+        (PacketType::WorkFail, &["H:x:1"], 1, "Fail"),
+        (PacketType::WorkException, &["H:x:3", "no"], 3, r#"Exception("no")"#),
+    ] {
+        assert_eq!(accept(&mut session, packet(packet_type, arguments)), got(waiter, event));
+    }
     assert_eq!(session.running(), 0);
 }
 
 #[test]
 fn quirk_the_handle_of_work_fail_may_end_with_a_nul() {
-    let mut session = session();
-    session.send(&foreground(), 1);
-    accept(&mut session, packet(PacketType::JobCreated, &["H:x:1"]));
+    let mut session = running();
     let fail = packet(PacketType::WorkFail, &["H:x:1\0"]);
     assert_eq!(accept(&mut session, fail), got(1, "Fail"));
 }
@@ -155,14 +165,12 @@ fn quirk_the_handle_of_work_fail_may_end_with_a_nul() {
 fn quirk_joined_submissions_get_every_packet_once_each() {
     let mut session = session();
     for waiter in [1, 2] {
-        session.send(&foreground(), waiter);
-        accept(&mut session, packet(PacketType::JobCreated, &["H:x:1"]));
+        starts(&mut session, waiter, "H:x:1");
     }
     let data = || packet(PacketType::WorkData, &["H:x:1", "a"]);
     assert_eq!(accept(&mut session, data()), got(1, "Data(1 bytes)"));
     assert_eq!(accept(&mut session, data()), got(2, "Data(1 bytes)"));
-    session.send(&foreground(), 3);
-    accept(&mut session, packet(PacketType::JobCreated, &["H:x:1"]));
+    starts(&mut session, 3, "H:x:1");
     let complete = || packet(PacketType::WorkComplete, &["H:x:1", "r"]);
     for waiter in [1, 2, 3] {
         assert_eq!(accept(&mut session, complete()), got(waiter, "Complete(1 bytes)"));
@@ -172,18 +180,14 @@ fn quirk_joined_submissions_get_every_packet_once_each() {
 
 #[test]
 fn quirk_a_result_after_a_cancelling_failure_is_ignored() {
-    let mut session = session();
-    session.send(&foreground(), 1);
-    accept(&mut session, packet(PacketType::JobCreated, &["H:x:1"]));
+    let mut session = running();
     assert_eq!(accept(&mut session, packet(PacketType::WorkFail, &["H:x:1"])), got(1, "Fail"));
     assert_eq!(accept(&mut session, packet(PacketType::WorkComplete, &["H:x:1", "r"])), None);
 }
 
 #[test]
 fn quirk_progress_may_be_no_number() {
-    let mut session = session();
-    session.send(&foreground(), 1);
-    accept(&mut session, packet(PacketType::JobCreated, &["H:x:1"]));
+    let mut session = running();
     let status = packet(PacketType::WorkStatus, &["H:x:1", "half", "-1"]);
     let Recipient::Event(1, JobEvent::Status(progress)) = session.accept(status).unwrap() else {
         panic!("it is for the submitter");
@@ -208,8 +212,7 @@ fn fate_counts_the_request_for_exceptions_too() {
 fn lost_jobs_are_reported_in_handle_order() {
     let mut session = session();
     for (waiter, number) in [(0, 3), (1, 1), (2, 9), (3, 2), (4, 7), (5, 4), (6, 8), (7, 5)] {
-        session.send(&foreground(), waiter);
-        accept(&mut session, packet(PacketType::JobCreated, &[&format!("H:x:{number}")]));
+        starts(&mut session, waiter, &format!("H:x:{number}"));
     }
     let lost = session.close();
     let waiters: Vec<u32> = lost.iter().map(|lost| lost.waiter).collect();

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     Deadline, Error, ErrorKind, FunctionName, LostReason,
-    protocol::{Decoder, Magic, Packet, PacketType, client::route::no_server},
+    protocol::{Magic, Packet, PacketType, client::route::no_server, decoder::tests::requests},
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -103,11 +103,7 @@ struct Face {
 }
 
 impl Face {
-    fn new(seed: u64, timeout: Duration, with_barrier: bool) -> Self {
-        Self::with(seed, timeout, with_barrier, false)
-    }
-
-    fn with(seed: u64, timeout: Duration, with_barrier: bool, until_empty: bool) -> Self {
+    fn new(seed: u64, timeout: Duration, with_barrier: bool, until_empty: bool) -> Self {
         let lane = lane(&LaneSettings {
             reply_timeout: timeout,
             write_timeout: timeout,
@@ -143,13 +139,18 @@ impl Face {
         }
         pulse
     }
+
+    fn ends_within(&mut self, steps: usize, seed: u64) {
+        let is_over = (0..steps).any(|_| self.step() == Pulse::Over);
+        assert!(is_over, "seed {seed}: it does not end");
+    }
 }
 
 /// Every job is done, none twice at once, and the fate of each result is known.
 #[test]
 fn every_job_runs_on_any_schedule_and_network() {
     for seed in seeds(50) {
-        let mut face = Face::new(seed, Duration::from_secs(10), seed % 2 == 0);
+        let mut face = Face::new(seed, Duration::from_secs(10), seed % 2 == 0, false);
         face.proof.faults = Faults { broken: 60, refused: 4, dropped: 6, late: 300 };
         for _ in 0..JOBS {
             face.proof.peer.submit();
@@ -166,10 +167,7 @@ fn every_job_runs_on_any_schedule_and_network() {
             assert!(steps < 20_000, "seed {seed}: {}", face.proof.peer.status());
         }
         face.lane().wind_down();
-        while face.step() != Pulse::Over {
-            steps += 1;
-            assert!(steps < 40_000, "seed {seed}: it does not end");
-        }
+        face.ends_within(20_000, seed);
         assert_eq!(face.step(), Pulse::Over);
         let settled: Vec<Settled> = face.lane().session.settled().collect();
         let of = |what| settled.iter().filter(|settled| **settled == what).count();
@@ -184,14 +182,10 @@ fn every_job_runs_on_any_schedule_and_network() {
 #[test]
 fn until_empty_runs_all_jobs_and_ends() {
     for seed in seeds(50) {
-        let mut face = Face::with(seed, Duration::MAX, seed % 2 == 0, true);
+        let mut face = Face::new(seed, Duration::MAX, seed % 2 == 0, true);
         face.proof.faults = Faults { dropped: 4, ..Faults::default() };
         (0..JOBS).for_each(|_| face.proof.peer.submit());
-        let mut steps = 0;
-        while face.step() != Pulse::Over {
-            steps += 1;
-            assert!(steps < 20_000, "seed {seed}: it does not end");
-        }
+        face.ends_within(20_000, seed);
         assert_eq!((face.ended, face.given_up, face.running.len()), (JOBS, 0, 0), "seed {seed}");
     }
 }
@@ -201,7 +195,7 @@ fn until_empty_runs_all_jobs_and_ends() {
 fn until_empty_gives_up_an_unreachable_server() {
     for seed in seeds(20) {
         let until_empty = seed % 4 > 0;
-        let mut face = Face::with(seed, Duration::MAX, true, until_empty);
+        let mut face = Face::new(seed, Duration::MAX, true, until_empty);
         face.proof.peer.submit();
         face.may_end = false;
         let is_lost_later = seed % 2 > 0;
@@ -227,14 +221,14 @@ fn until_empty_gives_up_an_unreachable_server() {
 #[test]
 fn every_result_is_confirmed_before_the_end() {
     for seed in seeds(50) {
-        let mut face = Face::new(seed, Duration::MAX, true);
+        let mut face = Face::new(seed, Duration::MAX, true, false);
         face.proof.faults = Faults { dropped: 4, ..Faults::default() };
         (0..JOBS).for_each(|_| face.proof.peer.submit());
         while face.ended < JOBS {
             face.step();
         }
         face.lane().wind_down();
-        while face.step() != Pulse::Over {}
+        face.ends_within(20_000, seed);
         let settled: Vec<Settled> = face.lane().session.settled().collect();
         assert_eq!(settled, [Settled::Completed; JOBS], "seed {seed}");
     }
@@ -245,7 +239,7 @@ fn every_result_is_confirmed_before_the_end() {
 fn a_stop_waits_for_the_handler_of_a_lost_job() {
     for seed in seeds(20) {
         let comes_back = seed % 2 > 0;
-        let mut face = Face::new(seed, Duration::MAX, seed % 4 > 1);
+        let mut face = Face::new(seed, Duration::MAX, seed % 4 > 1, false);
         face.proof.peer.submit();
         face.may_end = false;
         while face.running.is_empty() {
@@ -266,11 +260,7 @@ fn a_stop_waits_for_the_handler_of_a_lost_job() {
             assert_ne!(face.step(), Pulse::Over, "seed {seed}: its handler runs");
         }
         face.may_end = true;
-        let mut steps = 0;
-        while face.step() != Pulse::Over {
-            steps += 1;
-            assert!(steps < 1_000, "seed {seed}: it does not end");
-        }
+        face.ends_within(1_000, seed);
     }
 }
 
@@ -285,10 +275,17 @@ impl Bench {
     }
 
     /// One that is connected, and has asked for a job.
-    fn open() -> Self {
-        let mut bench = Bench::new(&terms(7));
+    fn open(terms: &LaneSettings) -> Self {
+        let mut bench = Bench::new(terms);
         bench.opens();
         bench
+    }
+
+    /// One that is connected, and runs a job.
+    fn busy(terms: &LaneSettings) -> (Self, Assignment) {
+        let mut bench = Bench::open(terms);
+        let job = bench.gets_job("f");
+        (bench, job)
     }
 
     fn opens(&mut self) {
@@ -309,14 +306,8 @@ impl Bench {
 
     /// What is written, as names of packets.
     fn written(&mut self) -> Vec<String> {
-        let mut decoder = Decoder::new(Magic::Request, 4 << 20);
-        for piece in self.hand.takes_all().chunks(1 << 10) {
-            decoder.space()[..piece.len()].copy_from_slice(piece);
-            decoder.received(piece.len());
-        }
-        std::iter::from_fn(|| decoder.next().unwrap())
-            .map(|packet| packet.packet_type.to_string())
-            .collect()
+        let sent = requests(&self.hand.takes_all());
+        sent.iter().map(|packet| packet.packet_type.to_string()).collect()
     }
 
     fn comes(&mut self, packet_type: PacketType, arguments: &[&str]) {
@@ -499,8 +490,7 @@ fn a_job_over_the_limit_fails_once_it_was_read_and_costs_no_other_job() {
 #[test]
 fn a_job_over_the_limit_ends_its_connection_if_it_must_not_fail() {
     let mut bench =
-        Bench::new(&LaneSettings { max_packet_size: 100, fails_oversized: false, ..terms(7) });
-    bench.opens();
+        Bench::open(&LaneSettings { max_packet_size: 100, fails_oversized: false, ..terms(7) });
     bench.comes(PacketType::JobAssignAll, &["H:x:1", "f", "u", "", &"w".repeat(100)]);
     bench.turn();
     assert!(!bench.lane().is_open());
@@ -555,8 +545,7 @@ fn a_silent_server_keeps_its_share_of_a_limit_until_its_answer_is_overdue() {
 
 #[test]
 fn a_lost_connection_holds_nothing_and_wakes_waiters() {
-    let mut bench = Bench::open();
-    let job = bench.gets_job("f");
+    let (mut bench, job) = Bench::busy(&terms(7));
     let now = bench.hand.now;
     assert!(bench.lane().holds(&job.handle));
     assert_eq!(bench.lane().lost_reason(&job.handle, now), None);
@@ -596,7 +585,7 @@ fn a_lost_connection_holds_nothing_and_wakes_waiters() {
 
 #[test]
 fn each_loss_of_results_is_reported_once() {
-    assert!(Bench::open().lane().check_losses().is_ok());
+    assert!(Bench::open(&terms(7)).lane().check_losses().is_ok());
     let mut bench = Bench::new(&terms(7));
     for is_told_by_barrier in [false, true] {
         bench.opens();
@@ -616,7 +605,7 @@ fn each_loss_of_results_is_reported_once() {
 
 #[test]
 fn a_barrier_is_passed_with_its_answer() {
-    let mut bench = Bench::open();
+    let mut bench = Bench::open(&terms(7));
     bench.comes(PacketType::NoJob, &[]);
     let barrier = bench.barrier();
     bench.turn();
@@ -628,8 +617,7 @@ fn a_barrier_is_passed_with_its_answer() {
     assert_eq!(bench.woken(), usize::from(cfg!(feature = "tokio")));
     assert!(bench.lane().is_past(barrier).unwrap().is_ok());
     // Requests before and behind it were sent at the same instant, and its answer comes with theirs.
-    let mut busy = Bench::open();
-    let job = busy.gets_job("f");
+    let (mut busy, job) = Bench::busy(&terms(7));
     busy.turn();
     let among = busy.barrier();
     busy.completes(&job);
@@ -649,8 +637,7 @@ fn a_barrier_is_passed_with_its_answer() {
 
 #[test]
 fn a_report_waits_for_room_while_too_much_is_unwritten() {
-    let mut bench = Bench::open();
-    let job = bench.gets_job("f");
+    let (mut bench, job) = Bench::busy(&terms(7));
     assert!(bench.lane().has_room());
     bench.writes();
     assert_eq!(bench.lane().backlog(), 0);
@@ -673,8 +660,7 @@ fn a_report_waits_for_room_while_too_much_is_unwritten() {
 /// Its result is queued before the deadline is noticed, and never written.
 #[test]
 fn a_job_ending_on_a_silent_server_has_an_unknown_fate() {
-    let mut bench = Bench::open();
-    let job = bench.gets_job("f");
+    let (mut bench, job) = Bench::busy(&terms(7));
     bench.writes();
     bench.looks_when_late();
     bench.completes(&job);
@@ -687,7 +673,7 @@ fn a_job_ending_on_a_silent_server_has_an_unknown_fate() {
 /// It has answered that kind on an earlier connection, and may be another version by now.
 #[test]
 fn a_server_that_no_longer_answers_a_grab_is_asked_with_an_older_one() {
-    let mut bench = Bench::open();
+    let mut bench = Bench::open(&terms(7));
     bench.comes(PacketType::NoJob, &[]);
     bench.turn();
     if let Pulse::Close(Some(until)) = bench.loses() {
@@ -702,9 +688,7 @@ fn a_server_that_no_longer_answers_a_grab_is_asked_with_an_older_one() {
 #[test]
 fn a_stopping_worker_keeps_its_connection_until_its_results_are_confirmed() {
     for with_barrier in [true, false] {
-        let mut bench = Bench::new(&LaneSettings { with_barrier, ..terms(7) });
-        bench.opens();
-        let job = bench.gets_job("f");
+        let (mut bench, job) = Bench::busy(&LaneSettings { with_barrier, ..terms(7) });
         assert_eq!(bench.written(), ["GRAB_JOB_ALL"; 2]);
         bench.lane().wind_down();
         assert!(matches!(bench.turn(), Pulse::Go(_)));
@@ -736,8 +720,7 @@ fn a_stopping_worker_keeps_its_connection_until_its_results_are_confirmed() {
 #[test]
 fn a_job_that_is_given_back_ends_its_connection_and_the_next_one_waits() {
     for with_barrier in [true, false] {
-        let mut bench = Bench::new(&LaneSettings { with_barrier, ..terms(7) });
-        bench.opens();
+        let mut bench = Bench::open(&LaneSettings { with_barrier, ..terms(7) });
         let (held, given_back) = (bench.gets_job("f"), bench.gets("H:x:2", "f"));
         bench.written();
         bench.ends(&given_back, JobEnd::GiveBack);
@@ -796,9 +779,7 @@ fn until_empty_ends_when_every_job_is_given_back() {
 
 #[test]
 fn a_server_that_does_not_end_a_half_closed_connection_is_left() {
-    let mut bench = Bench::new(&LaneSettings { with_barrier: false, ..terms(7) });
-    bench.opens();
-    let job = bench.gets_job("f");
+    let (mut bench, job) = Bench::busy(&LaneSettings { with_barrier: false, ..terms(7) });
     bench.lane().wind_down();
     bench.no_job_comes_twice();
     bench.completes(&job);
@@ -812,8 +793,7 @@ fn a_server_that_does_not_end_a_half_closed_connection_is_left() {
 
 #[test]
 fn a_lane_that_is_cut_leaves_its_jobs_at_once() {
-    let mut bench = Bench::open();
-    let job = bench.gets_job("f");
+    let (mut bench, job) = Bench::busy(&terms(7));
     bench.lane().cut();
     assert!(bench.lane().is_over() && !bench.lane().is_open());
     assert_eq!(bench.settled(), [Settled::Abandoned]);
@@ -822,8 +802,7 @@ fn a_lane_that_is_cut_leaves_its_jobs_at_once() {
     assert!(bench.lane().session.finish(&job.handle, JobEnd::Fail, now).is_err());
     let other = bench.lane().connection().unwrap();
     assert!(other.is_err());
-    let mut running = Bench::open();
-    running.gets_job("f");
+    let (mut running, _) = Bench::busy(&terms(7));
     running.lane().cut();
     assert_eq!(running.turn(), Pulse::Over, "although its handler runs");
     assert_eq!(running.lane().state(), ConnectionState::Closed);
@@ -833,8 +812,7 @@ fn a_lane_that_is_cut_leaves_its_jobs_at_once() {
 #[test]
 fn a_job_that_outlasts_the_grace_goes_back_and_sent_results_have_a_second_more() {
     for is_confirmed in [true, false] {
-        let mut bench = Bench::open();
-        let held = bench.gets_job("f");
+        let (mut bench, held) = Bench::busy(&terms(7));
         bench.turn();
         bench.comes(PacketType::JobAssignAll, &["H:x:2", "f", "u", "", "w"]);
         bench.turn();
@@ -878,7 +856,7 @@ fn a_job_that_outlasts_the_grace_goes_back_and_sent_results_have_a_second_more()
 /// A job in the last answer of the server, too.
 #[test]
 fn nothing_is_held_once_the_grace_has_passed() {
-    let mut bench = Bench::open();
+    let mut bench = Bench::open(&terms(7));
     let now = bench.hand.now;
     bench.lane().stop(Haste::Gently, now);
     assert!(matches!(bench.turn(), Pulse::Go(_)), "an answer is due");
@@ -892,8 +870,7 @@ fn nothing_is_held_once_the_grace_has_passed() {
 
 #[test]
 fn the_handler_of_a_lost_job_has_the_grace_of_a_stop() {
-    let mut bench = Bench::open();
-    bench.gets_job("f");
+    let (mut bench, _) = Bench::busy(&terms(7));
     bench.loses();
     let now = bench.hand.now;
     bench.lane().stop(Haste::Gently, now);
@@ -904,8 +881,7 @@ fn the_handler_of_a_lost_job_has_the_grace_of_a_stop() {
 
 #[test]
 fn held_jobs_can_be_left_while_the_lane_works_on() {
-    let mut bench = Bench::open();
-    let job = bench.gets_job("f");
+    let (mut bench, job) = Bench::busy(&terms(7));
     bench.lane().session.leave_all();
     assert!(!bench.lane().holds(&job.handle) && bench.lane().session.is_idle());
     assert!(matches!(bench.turn(), Pulse::Go(_)));
@@ -934,7 +910,7 @@ fn received_data_can_be_read_without_waiting() {
 /// A job over the limit that is still arriving keeps no handler waiting that asks about its own.
 #[test]
 fn a_flood_does_not_postpone_the_end_of_a_probe() {
-    let mut bench = Bench::open();
+    let mut bench = Bench::open(&terms(7));
     let mut flood = b"\0RES\0\0\0\x28\x01\0\0\0H:x:1\0f\0u\0\0".to_vec();
     flood.resize(12 << 20, b'w');
     bench.lane().look();

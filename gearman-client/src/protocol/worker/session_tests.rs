@@ -8,7 +8,7 @@ use std::{
 use super::{Grab, JobEnd, Report, Settled, WorkerSession};
 use crate::{
     ClientId, ErrorKind, FunctionName, JobHandle, JobLimit,
-    protocol::{Decoder, Magic, Packet, PacketType},
+    protocol::{Magic, Packet, PacketType, decoder::tests::requests},
 };
 
 const REGRAB: Duration = Duration::from_secs(10);
@@ -19,25 +19,41 @@ struct Bench {
 }
 
 impl Bench {
+    /// A worker of `f` that has sent nothing yet.
+    fn of(places: usize, regrab: Duration, timeout: Option<Duration>) -> Self {
+        let now = Instant::now();
+        let mut worker = session(places, regrab, now);
+        worker.can_do(&function("f"), timeout);
+        worker.start();
+        Bench { worker, now }
+    }
+
     /// A worker with this number of places that is registered and has sent its first grab.
     fn started(places: usize) -> Self {
-        let now = Instant::now();
-        let mut worker = session(places, REGRAB, now);
-        worker.can_do(&function("f"), None);
-        worker.start();
-        let mut bench = Bench { worker, now };
+        let mut bench = Bench::of(places, REGRAB, None);
         assert_eq!(bench.sent(), ["CAN_DO", "GRAB_JOB_ALL"]);
         bench
     }
 
+    /// The same with a job.
+    fn with_job(places: usize) -> (Self, JobHandle) {
+        let mut bench = Bench::started(places);
+        let job = bench.gets_job(1);
+        (bench, job)
+    }
+
+    /// The same with a job that runs.
+    fn begun(places: usize) -> (Self, JobHandle) {
+        let (mut bench, job) = Bench::with_job(places);
+        bench.worker.begin(&job);
+        (bench, job)
+    }
+
     /// The same with a limit, before it has sent anything.
     fn limited(places: usize, limit: &JobLimit) -> Self {
-        let now = Instant::now();
-        let mut worker = session(places, REGRAB, now);
-        worker.set_limit(limit.clone());
-        worker.can_do(&function("f"), None);
-        worker.start();
-        Bench { worker, now }
+        let mut bench = Bench::of(places, REGRAB, None);
+        bench.worker.set_limit(limit.clone());
+        bench
     }
 
     /// What it sends.
@@ -47,16 +63,9 @@ impl Bench {
 
     fn packets(&mut self) -> Vec<Packet> {
         self.worker.poll(self.now);
-        let mut decoder = Decoder::new(Magic::Request, 1 << 20);
         let wire = self.worker.outgoing().to_vec();
         self.worker.sent(wire.len());
-        decoder.space()[..wire.len()].copy_from_slice(&wire);
-        decoder.received(wire.len());
-        let mut sent = Vec::new();
-        while let Some(packet) = decoder.next().unwrap() {
-            sent.push(packet);
-        }
-        sent
+        requests(&wire)
     }
 
     fn gets(&mut self, packet_type: PacketType, arguments: &[&str]) -> Option<JobHandle> {
@@ -108,16 +117,17 @@ fn a_failed_job_ends_once_its_dead_letter_is_confirmed() {
         let mut bench = Bench::started(1);
         bench.worker.set_dead_letter(function("dead"));
         let job = bench.gets_job(1);
-        bench.completes(&job);
-        bench.sent();
+        bench.sent_with_end(&job);
         let job = bench.gets_job(2);
         bench.worker.finish(&job, JobEnd::Exception(b"why"), bench.now).unwrap();
         assert_eq!(bench.sent(), ["SUBMIT_JOB_BG"]);
         assert!(bench.worker.confirmations.is_waiting(u64::MAX), "an answer is due");
         assert_eq!((bench.settled(), bench.worker.running()), (vec![Settled::Completed], 1));
         if is_taken {
-            bench.gets(PacketType::JobCreated, &["H:x:9"]);
-            assert_eq!(bench.sent(), ["WORK_EXCEPTION", "GRAB_JOB_ALL"]);
+            assert_eq!(
+                bench.sent_on(PacketType::JobCreated, &["H:x:9"]),
+                ["WORK_EXCEPTION", "GRAB_JOB_ALL"]
+            );
         } else {
             bench.gets(PacketType::Error, &["QUEUE_ERROR", "Job queue is full"]);
             assert!(bench.sent().is_empty() && bench.worker.is_spent());
@@ -168,8 +178,7 @@ fn each_report_and_each_end_is_one_packet_and_its_fate_is_known() {
 
 #[test]
 fn the_end_of_a_job_wakes_a_sleeper() {
-    let mut bench = Bench::started(2);
-    let job = bench.gets_job(1);
+    let (mut bench, job) = Bench::with_job(2);
     assert_eq!(bench.sent(), ["GRAB_JOB_ALL"]);
     assert_eq!(bench.sent_on(PacketType::NoJob, &[]), ["PRE_SLEEP"]);
     assert_eq!(bench.sent_with_end(&job), ["WORK_COMPLETE", "GRAB_JOB_ALL"]);
@@ -234,15 +243,12 @@ fn quirk_endless_noop_and_no_job_do_not_spin() {
 
 #[test]
 fn quirk_an_error_about_a_result_is_not_the_answer_to_the_grab() {
-    let mut bench = Bench::started(1);
-    let job = bench.gets_job(1);
-    bench.completes(&job);
-    bench.sent();
+    let (mut bench, job) = Bench::with_job(1);
+    bench.sent_with_end(&job);
     bench.gets(PacketType::Error, &["JOB_NOT_FOUND", "Job given in work result not found"]);
     assert_eq!(bench.settled(), [Settled::Rejected]);
     let next = bench.gets_job(2);
-    bench.completes(&next);
-    bench.sent();
+    bench.sent_with_end(&next);
     bench.gets(PacketType::NoJob, &[]);
     assert_eq!(bench.settled(), [Settled::Completed]);
 }
@@ -256,11 +262,9 @@ fn an_error_is_attributed_to_the_kind_of_packet_it_names() {
     bench.completes(&one);
     bench.gets(PacketType::Error, &["JOB_NOT_FOUND", "Job does not exist on server"]);
     assert!(bench.settled().is_empty(), "the piece was refused, not a result");
-    let mut other = Bench::started(1);
-    let job = other.gets_job(1);
+    let (mut other, job) = Bench::with_job(1);
     other.worker.report(&job, Report::Status(1, 2)).unwrap();
-    other.completes(&job);
-    other.sent();
+    other.sent_with_end(&job);
     other.gets(PacketType::Error, &["JOB_NOT_FOUND", "Job given in work result not found"]);
     assert!(other.settled().is_empty(), "it was the progress");
     bench.gets(PacketType::Error, &["JOB_NOT_FOUND", "Job given in work result not found"]);
@@ -347,8 +351,7 @@ fn quirk_a_grab_that_is_never_answered_falls_back_only_before_the_first_answer()
 
 #[test]
 fn a_job_ends_once_and_only_on_its_own_connection() {
-    let mut bench = Bench::started(1);
-    let job = bench.gets_job(1);
+    let (mut bench, job) = Bench::with_job(1);
     bench.completes(&job);
     let again = bench.worker.finish(&job, JobEnd::Fail, bench.now).unwrap_err();
     assert_eq!((again.kind(), again.fate()), (ErrorKind::JobLost, crate::Fate::NotSent));
@@ -493,8 +496,7 @@ fn a_lost_connection_leaves_no_result_unaccounted() {
 
 #[test]
 fn running_jobs_are_not_given_away_by_a_change_of_abilities() {
-    let mut bench = Bench::started(1);
-    let job = bench.gets_job(1);
+    let (mut bench, job) = Bench::with_job(1);
     assert!(bench.worker.cant_do(&function("f")).is_err());
     assert!(bench.worker.reset_abilities().is_err());
     bench.worker.stop();
@@ -564,8 +566,11 @@ fn grabs_of_all_connections_together_stay_within_the_limit() {
     assert_eq!(two.sent_on(PacketType::NoJob, &[]), ["PRE_SLEEP"]);
     assert_eq!(one.sent(), ["GRAB_JOB_ALL"], "the other got none");
     one.worker.close();
-    two.gets(PacketType::Noop, &[]);
-    assert_eq!(two.sent(), ["GRAB_JOB_ALL"], "a lost connection brings none");
+    assert_eq!(
+        two.sent_on(PacketType::Noop, &[]),
+        ["GRAB_JOB_ALL"],
+        "a lost connection brings none"
+    );
     let last = two.gets_job(2);
     assert!(limit.is_reached());
     assert_eq!(two.sent_with_end(&last), ["WORK_COMPLETE"]);
@@ -584,8 +589,7 @@ fn a_dropped_connection_returns_its_grabs() {
 
 #[test]
 fn a_job_that_is_left_keeps_its_place_until_the_connection_closes() {
-    let mut bench = Bench::started(2);
-    let job = bench.gets_job(1);
+    let (mut bench, job) = Bench::with_job(2);
     bench.sent();
     bench.worker.leave(&job);
     bench.gets(PacketType::NoJob, &[]);
@@ -885,9 +889,7 @@ fn a_new_connection_registers_everything_again() {
 
 #[test]
 fn a_handler_that_outlives_its_connection_keeps_its_place() {
-    let mut bench = Bench::started(1);
-    let job = bench.gets_job(1);
-    bench.worker.begin(&job);
+    let (mut bench, job) = Bench::begun(1);
     assert_eq!(bench.reopens(), ["CAN_DO"]);
     assert_eq!(bench.reopens(), ["CAN_DO"], "over any number of connections");
     let ended = bench.worker.finish(&job, JobEnd::Complete(b"late"), bench.now);
@@ -897,9 +899,7 @@ fn a_handler_that_outlives_its_connection_keeps_its_place() {
 
 #[test]
 fn an_abandoned_lost_job_frees_its_slot() {
-    let mut bench = Bench::started(1);
-    let job = bench.gets_job(1);
-    bench.worker.begin(&job);
+    let (mut bench, job) = Bench::begun(1);
     assert_eq!(bench.reopens(), ["CAN_DO"]);
     // Another job has the same handle on another server, or after a restart.
     let same_name = Bench::started(1).gets_job(1);
@@ -939,9 +939,7 @@ fn all_jobs_can_be_left_to_the_server_at_once() {
     assert_eq!(bench.settled(), [Settled::Abandoned, Settled::Abandoned]);
 
     // One of an earlier connection, and its second run.
-    let mut bench = Bench::started(2);
-    let job = bench.gets_job(1);
-    bench.worker.begin(&job);
+    let (mut bench, _) = Bench::begun(2);
     bench.reopens();
     assert_eq!(bench.gets(PacketType::JobAssignAll, &["H:x:1", "f", "u", "", "w"]), None);
     bench.worker.leave_all();
@@ -951,11 +949,7 @@ fn all_jobs_can_be_left_to_the_server_at_once() {
 
 /// A worker with two places that has announced this time for `f`, and a job of it.
 fn timed(timeout: Duration) -> (Bench, JobHandle) {
-    let now = Instant::now();
-    let mut worker = session(2, REGRAB, now);
-    worker.can_do(&function("f"), Some(timeout));
-    worker.start();
-    let mut bench = Bench { worker, now };
+    let mut bench = Bench::of(2, REGRAB, Some(timeout));
     assert_eq!(bench.sent(), ["CAN_DO_TIMEOUT", "GRAB_JOB_ALL"]);
     let job = bench.gets_job(1);
     bench.worker.begin(&job);
@@ -972,8 +966,7 @@ fn the_time_that_was_announced_for_a_job_is_known() {
         assert_eq!(bench.worker.held_until(&job), Some(bench.now + held));
         // Up to server 1.1, the timer may have missed the job: only its answer shows it.
         bench.now += 10 * second;
-        bench.completes(&job);
-        assert_eq!(bench.sent()[0], "WORK_COMPLETE");
+        assert_eq!(bench.sent_with_end(&job)[0], "WORK_COMPLETE");
         assert_eq!(bench.worker.held_until(&job), None);
     }
     let (mut bench, job) = timed(3 * second);
@@ -982,8 +975,7 @@ fn the_time_that_was_announced_for_a_job_is_known() {
     assert_eq!(bench.worker.held_until(&job), None, "that is the one of this connection");
     let (bench, job) = timed(Duration::ZERO);
     assert_eq!(bench.worker.held_until(&job), None, "no timer");
-    let mut plain = Bench::started(1);
-    let job = plain.gets_job(1);
+    let (plain, job) = Bench::with_job(1);
     assert_eq!(plain.worker.held_until(&job), None);
 }
 
@@ -993,8 +985,7 @@ fn a_new_function_timeout_applies_to_the_next_connection() {
     let (mut bench, first) = timed(Duration::from_secs(3));
     bench.worker.can_do(&function("f"), None);
     assert!(bench.sent().is_empty());
-    bench.completes(&first);
-    bench.sent();
+    bench.sent_with_end(&first);
     let second = bench.gets_job(2);
     let until = bench.now + Duration::from_secs(3);
     assert_eq!(bench.worker.held_until(&second), Some(until));
@@ -1019,8 +1010,7 @@ fn a_job_that_comes_again_after_its_time_begins_when_its_first_run_has_ended() {
     assert_eq!(bench.settled(), [Settled::Rejected]);
     let second = bench.worker.released().unwrap();
     assert_eq!(bench.worker.held_until(&second.handle), Some(bench.now + Duration::from_secs(1)));
-    bench.completes(&second.handle);
-    assert_eq!(bench.sent()[0], "WORK_COMPLETE");
+    assert_eq!(bench.sent_with_end(&second.handle)[0], "WORK_COMPLETE");
 
     // The second run goes back with its connection.
     let (mut bench, job) = timed(Duration::from_secs(1));
@@ -1041,8 +1031,7 @@ fn a_job_that_comes_again_after_its_time_begins_when_its_first_run_has_ended() {
 
 #[test]
 fn an_exception_is_followed_by_a_failure_where_it_does_not_end_a_job() {
-    let mut bench = Bench::started(1);
-    let job = bench.gets_job(1);
+    let (mut bench, job) = Bench::with_job(1);
     bench.worker.finish(&job, JobEnd::Exception(b"why"), bench.now).unwrap();
     assert_eq!(bench.sent(), ["WORK_EXCEPTION", "GRAB_JOB_ALL"]);
 
@@ -1062,9 +1051,7 @@ fn an_exception_is_followed_by_a_failure_where_it_does_not_end_a_job() {
 
 #[test]
 fn a_second_run_of_a_job_waits_for_the_end_of_the_first() {
-    let mut bench = Bench::started(3);
-    let job = bench.gets_job(1);
-    bench.worker.begin(&job);
+    let (mut bench, job) = Bench::begun(3);
     assert_eq!(bench.reopens(), ["CAN_DO", "GRAB_JOB_ALL"]);
     assert_eq!(bench.gets(PacketType::JobAssignAll, &["H:x:1", "f", "u", "", "w"]), None);
     assert_eq!((bench.worker.running(), bench.sent().len()), (0, 1), "one place is free");
@@ -1081,9 +1068,7 @@ fn a_second_run_of_a_job_waits_for_the_end_of_the_first() {
 
 #[test]
 fn a_job_that_waits_for_its_first_run_goes_back_when_the_worker_stops() {
-    let mut bench = Bench::started(2);
-    let job = bench.gets_job(1);
-    bench.worker.begin(&job);
+    let (mut bench, _) = Bench::begun(2);
     bench.reopens();
     assert_eq!(bench.gets(PacketType::JobAssignAll, &["H:x:1", "f", "u", "", "w"]), None);
     bench.worker.stop();
@@ -1190,11 +1175,7 @@ fn a_late_answer_gives_the_next_question_the_whole_time() {
 /// It asked again at once, and again.
 #[test]
 fn an_interval_beyond_the_clock_does_not_end() {
-    let now = Instant::now();
-    let mut worker = session(1, Duration::MAX, now);
-    worker.can_do(&function("f"), None);
-    worker.start();
-    let mut bench = Bench { worker, now };
+    let mut bench = Bench::of(1, Duration::MAX, None);
     bench.sent();
     assert_eq!(bench.sent_on(PacketType::NoJob, &[]), ["PRE_SLEEP"]);
     bench.now += Duration::from_secs(3600);
