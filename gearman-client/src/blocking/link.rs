@@ -141,20 +141,10 @@ impl ServerLink {
         let outcome = item
             .map_err(|late| late.with_fate(fate).with_command(name))
             .and_then(|item| self.decode(request, item));
-        match (outcome, slot) {
-            (Ok(reply), Some(slot)) => Ok((reply, slot)),
-            (Err(error), Some(slot)) => {
-                self.role.slots.leave(slot);
-                Err(error)
-            }
-            (Err(error), None) => Err(error),
-            (Ok(_), None) => Err(no_server()),
-        }
+        let Some(slot) = slot else { return outcome.and(Err(no_server())) };
+        outcome.map(|reply| (reply, slot)).inspect_err(|_| self.role.slots.leave(slot))
     }
-}
 
-/// For callers with many requests, and for jobs.
-impl ServerLink {
     /// Queues a tagged request in the caller's slot, or in a new one, once there is a connection. It is written while
     /// waiting for items, or by [`flush`](Self::flush).
     pub(super) fn queue<R: Request>(

@@ -355,23 +355,7 @@ impl<W: AsRef<[u8]>, I: Iterator<Item = Submit<W>>> SubmitMany<'_, W, I> {
             self.boxes.client.flush_all();
         }
     }
-}
 
-impl<W: AsRef<[u8]>, I: Iterator<Item = Submit<W>>> Iterator for SubmitMany<'_, W, I> {
-    type Item = (usize, Result<JobEvent>);
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let span = self.observation.span();
-        span.run(|| {
-            let (number, event) = self.next_event()?;
-            self.boxes.client.count(&event);
-            observed::event(&mut self.observation, &event);
-            Some((number, event))
-        })
-    }
-}
-
-impl<W: AsRef<[u8]>, I: Iterator<Item = Submit<W>>> SubmitMany<'_, W, I> {
     fn next_event(&mut self) -> Option<(usize, Result<JobEvent>)> {
         loop {
             if let Some(event) = self.batch.next() {
@@ -387,5 +371,19 @@ impl<W: AsRef<[u8]>, I: Iterator<Item = Submit<W>>> SubmitMany<'_, W, I> {
                 Err(error) => self.batch.lost(&error),
             }
         }
+    }
+}
+
+impl<W: AsRef<[u8]>, I: Iterator<Item = Submit<W>>> Iterator for SubmitMany<'_, W, I> {
+    type Item = (usize, Result<JobEvent>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let span = self.observation.span();
+        span.run(|| {
+            let (number, event) = self.next_event()?;
+            self.boxes.client.count(&event);
+            observed::event(&mut self.observation, &event);
+            Some((number, event))
+        })
     }
 }

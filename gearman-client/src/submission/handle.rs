@@ -96,6 +96,18 @@ impl JobHandle {
         Some((name.get(..colon)?, crate::text::decimal(name.get(colon + 1..)?)?))
     }
 
+    /// Parses `HANDLE` or `SERVER//HANDLE`; `bytes_of` turns the text of the handle into its bytes.
+    #[doc(hidden)]
+    pub fn read(text: &str, bytes_of: impl FnOnce(&str) -> Vec<u8>) -> Result<Self, Error> {
+        // An address may contain slashes; a gearmand handle does not.
+        match text.rsplit_once("//") {
+            Some((server, name)) if !server.is_empty() && !server.ends_with(':') => {
+                Ok(JobHandle::try_from(&bytes_of(name)[..])?.on_server(server.parse()?))
+            }
+            _ => bytes_of(text)[..].try_into(),
+        }
+    }
+
     /// A handle that no job has.
     pub(crate) fn unknown() -> Self {
         JobHandle { name: ShortId::cut(b"H:nobody:0"), server: None, epoch: None }
@@ -145,20 +157,6 @@ impl FromStr for JobHandle {
 
     fn from_str(text: &str) -> Result<Self, Error> {
         Self::read(text, |name| name.as_bytes().into())
-    }
-}
-
-impl JobHandle {
-    /// Parses `HANDLE` or `SERVER//HANDLE`; `bytes_of` turns the text of the handle into its bytes.
-    #[doc(hidden)]
-    pub fn read(text: &str, bytes_of: impl FnOnce(&str) -> Vec<u8>) -> Result<Self, Error> {
-        // An address may contain slashes; a gearmand handle does not.
-        match text.rsplit_once("//") {
-            Some((server, name)) if !server.is_empty() && !server.ends_with(':') => {
-                Ok(JobHandle::try_from(&bytes_of(name)[..])?.on_server(server.parse()?))
-            }
-            _ => bytes_of(text)[..].try_into(),
-        }
     }
 }
 
