@@ -1,10 +1,12 @@
 //! Adf.QueueServer for queue-core: how its addresses are written, and how its connections are traced.
 
-use queue_core::Span;
-use queue_core::{Scheme, System};
+use queue_core::{Scheme, Span, System};
 
-use crate::{Address, address::host, trace};
-use crate::{Error, address::AdfQueue};
+use crate::{
+    Address, Error,
+    address::{AdfQueue, host},
+    trace,
+};
 
 impl System for AdfQueue {
     /// In the order of [`Transport::ALL`](crate::Transport::ALL).

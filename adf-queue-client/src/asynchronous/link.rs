@@ -18,7 +18,8 @@ use crate::{
 
 /// A server, and the connection to it, which is made on demand.
 pub(crate) struct ServerLink {
-    options: ConnectOptions,
+    /// How it connects.
+    pub(crate) options: ConnectOptions,
     role: Arc<Shared<client::Link>>,
 }
 
@@ -58,11 +59,6 @@ impl ServerLink {
     /// Waits for the outcome of this task. Dropping the call withdraws the request as far as possible.
     pub(crate) fn wait(&self, number: u64) -> TaskCall<'_> {
         TaskCall { link: self, number: Some(number) }
-    }
-
-    /// How it connects.
-    pub(crate) fn options(&self) -> &ConnectOptions {
-        &self.options
     }
 
     /// Makes a request without waiting.

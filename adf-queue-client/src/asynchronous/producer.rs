@@ -248,8 +248,7 @@ impl PushServer for ProducerServer {
                 Some(outcome.map(drop))
             }
             None if may_try => {
-                let begun =
-                    self.link.begin(Ask::Ping, self.link.options().connecting_limit(), now());
+                let begun = self.link.begin(Ask::Ping, self.link.options.connecting_limit(), now());
                 begun.map(|number| *ping = Some(number)).err().map(Err)
             }
             None => None,

@@ -260,7 +260,7 @@ impl PushServer for ProducerServer {
             let link = self.link.clone();
             let (outcome, started) = mpsc::sync_channel(1);
             let pings = move || {
-                let limit = link.options().connecting_limit();
+                let limit = link.options.connecting_limit();
                 // The producer may be gone.
                 let _ = outcome.send(link.run(Ask::Ping, limit).map(drop));
             };

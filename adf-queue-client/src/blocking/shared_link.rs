@@ -28,7 +28,8 @@ use crate::{
 /// One of the threads that wait for an answer moves the bytes for all. It hands over to another one once it has its own
 /// answer, and writes then what others have begun meanwhile.
 pub(super) struct SharedLink {
-    options: ConnectOptions,
+    /// How it connects.
+    pub(super) options: ConnectOptions,
     state: Mutex<LinkState>,
     /// The thread that drives it holds the lock.
     wire: Mutex<Wire<Error>>,
@@ -72,11 +73,6 @@ impl SharedLink {
         };
         let wire = Mutex::new(Wire::to(&options));
         SharedLink { options, state: Mutex::new(state), wire }
-    }
-
-    /// How it connects.
-    pub(super) fn options(&self) -> &ConnectOptions {
-        &self.options
     }
 
     /// Runs a step on the state. Wakers and user code run outside of its lock.

@@ -64,9 +64,8 @@ impl<'de> Visitor<'de> for AnswerVisitor {
     fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<JsonAnswer<'de>, M::Error> {
         let (mut answer, mut texts) = (JsonAnswer::default(), [const { None }; FIELDS.len()]);
         while let Some(Words(key)) = map.next_key()? {
-            let place = FIELDS.iter().position(|field| *field == key);
-            if let Some((text, field)) =
-                place.and_then(|at| Some((texts.get_mut(at)?, FIELDS.get(at)?)))
+            if let Some((field, text)) =
+                FIELDS.iter().zip(&mut texts).find(|(known, _)| **known == key)
             {
                 let Words(words) = map.next_value()?;
                 if text.replace(words).is_some() {
@@ -82,10 +81,8 @@ impl<'de> Visitor<'de> for AnswerVisitor {
                 _ => drop(map.next_value::<IgnoredAny>()?),
             }
         }
-        for (text, field) in texts.iter().zip(FIELDS) {
-            if text.is_none() {
-                return Err(M::Error::missing_field(field));
-            }
+        if let Some((field, _)) = FIELDS.iter().zip(&texts).find(|(_, text)| text.is_none()) {
+            return Err(M::Error::missing_field(field));
         }
         [answer.action, answer.requestid, answer.queue, answer.result] =
             texts.map(Option::unwrap_or_default);

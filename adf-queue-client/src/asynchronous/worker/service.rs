@@ -6,7 +6,7 @@ use queue_core::{NotCalled, SharedService};
 use tower_service::Service;
 
 use super::HandlerFuture;
-use crate::{IntoOutcome, JobContext, Outcome, WorkerHandle, work::Ended};
+use crate::{IntoOutcome, JobContext, Outcome, WorkerHandle};
 
 /// A handler that calls the service, and stops the worker when the service is broken.
 pub(super) fn handler<S>(
@@ -31,11 +31,7 @@ where
                         worker.stop();
                     }
                     // The decision about a lost message is never sent.
-                    Ended {
-                        outcome: Outcome::ReturnLeft,
-                        error: not_called.words(),
-                        is_panic: false,
-                    }
+                    (Outcome::ReturnLeft, not_called.words()).into()
                 }
             }
         })

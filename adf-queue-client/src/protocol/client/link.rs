@@ -175,19 +175,14 @@ impl Link {
 
     /// The outcome of a task; until then, registers the caller to be woken.
     pub(crate) fn poll(&mut self, number: u64, caller: &Waker) -> Poll<Result<AskAnswer>> {
-        match self.tasks.get_mut(&number) {
-            Some(task) if !task.is_done() => {
-                match &mut task.waker {
-                    Some(waker) => waker.clone_from(caller),
-                    none => *none = Some(caller.clone()),
-                }
-                Poll::Pending
-            }
-            _ => match self.tasks.remove(&number).map(|task| task.stage) {
-                Some(TaskStage::Done(outcome)) => Poll::Ready(outcome),
-                _ => Poll::Ready(Err(only_one_stream())),
-            },
+        if let Some(task) = self.tasks.get_mut(&number).filter(|task| !task.is_done()) {
+            task.waker.get_or_insert_with(|| caller.clone()).clone_from(caller);
+            return Poll::Pending;
         }
+        Poll::Ready(match self.tasks.remove(&number).map(|task| task.stage) {
+            Some(TaskStage::Done(outcome)) => outcome,
+            _ => Err(only_one_stream()),
+        })
     }
 
     /// The caller of a task is gone. An unsent request is not sent; its message goes to the next caller.

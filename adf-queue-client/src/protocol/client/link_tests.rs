@@ -211,9 +211,14 @@ impl Bench {
 
     /// Another client does this with the queue.
     fn change_elsewhere(&mut self, action: &str) {
+        self.post_elsewhere(action, "x");
+    }
+
+    fn post_elsewhere(&mut self, action: &str, body: &str) {
         let other = self.server.connect();
+        let len = body.len();
         let request = format!(
-            "POST /queue/{action}.bin?queue=/q&requestid=1 HTTP/1.1\r\nContent-Type: application/octet-stream\r\nContent-Length: 1\r\n\r\nx"
+            "POST /queue/{action}.bin?queue=/q&requestid=1 HTTP/1.1\r\nContent-Type: application/octet-stream\r\nContent-Length: {len}\r\n\r\n{body}"
         );
         self.server.send(other, request.as_bytes());
         assert!(!self.server.receive(other).bytes.is_empty());
@@ -474,20 +479,12 @@ fn unclaimed_messages_are_bounded_by_bytes() {
     for number in gone {
         bench.link().leave(number);
     }
-    let push_elsewhere = |bench: &mut Bench, len: usize| {
-        let body = "x".repeat(len);
-        let request = format!(
-            "POST /queue/rpush.bin?queue=/q&requestid=1 HTTP/1.1\r\nContent-Type: application/octet-stream\r\nContent-Length: {len}\r\n\r\n{body}"
-        );
-        let id = bench.server.connect();
-        bench.server.send(id, request.as_bytes());
-    };
     for (len, sum) in [(900, 900), (100, 1000)] {
-        push_elsewhere(&mut bench, len);
+        bench.post_elsewhere("rpush", &"x".repeat(len));
         bench.go();
         assert_eq!(bench.link().pulls.kept_bytes, sum);
     }
-    push_elsewhere(&mut bench, 1);
+    bench.change_elsewhere("rpush");
     bench.read();
     assert_eq!(bench.turn(), Pulse::Close(None), "all go back to the server");
     assert_eq!(bench.link().pulls.kept_bytes, 0);

@@ -213,10 +213,6 @@ impl Lane {
         self.link.is_open()
     }
 
-    pub(super) fn is_working(&self) -> bool {
-        self.phase == LanePhase::Working
-    }
-
     /// Number of held messages.
     pub(crate) fn held(&self) -> usize {
         self.hold.messages.len()
@@ -245,10 +241,6 @@ impl Lane {
 
     pub(super) fn notify(&mut self, what: WorkerEventKind) {
         self.news.push(LaneEvent::Tell(what));
-    }
-
-    pub(super) fn lost(&mut self, key: HeldKey, reason: LostReason) {
-        self.news.push(LaneEvent::Lost(key, reason));
     }
 
     pub(super) fn line<T>(

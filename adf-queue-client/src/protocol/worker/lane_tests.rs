@@ -109,16 +109,6 @@ impl Face {
         server: Offline,
     ) -> Self {
         let options = options(seed).retry(retry.seed(seed));
-        Self::by(options, seed, terms, queues, server)
-    }
-
-    fn by(
-        options: ConnectOptions,
-        seed: u64,
-        terms: LaneSettings,
-        queues: &[&str],
-        server: Offline,
-    ) -> Self {
         let lane = Lane::new(options, terms, queues.iter().map(|queue| name(queue)));
         let peer = Served::new(server);
         let proof = Proof::new(lane, peer, refused, seed);

@@ -5,7 +5,7 @@ use std::{mem, task::Poll, time::Instant};
 use bytes::Bytes;
 use queue_core::Limit;
 
-use super::{HandlerMessage, Lane};
+use super::{HandlerMessage, Lane, LaneEvent, LanePhase};
 use crate::{
     Deadline, Delivery, Error, ErrorKind, Fate, JobFate, LostReason, Outcome, Refusal, Result,
     WorkerEventKind,
@@ -65,7 +65,7 @@ impl Lane {
     }
 
     fn start_next(&mut self) {
-        while self.is_working()
+        while self.phase == LanePhase::Working
             && self.hold.started < MAX_STARTED
             && self.hold.running.len() < self.terms.slots
             && let Some(key) = self.hold.next(&self.terms.slots_for)
@@ -278,7 +278,7 @@ impl Lane {
             let Some(held) = self.hold.messages.get_mut(&key) else { continue };
             held.stage = HeldStage::Lost;
             let (queue, message) = (held.queue.clone(), held.message);
-            self.lost(key, reason);
+            self.news.push(LaneEvent::Lost(key, reason));
             let fate = JobFate::Lost(reason);
             self.notify(WorkerEventKind::Settled { queue, message, fate });
         }
