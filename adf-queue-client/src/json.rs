@@ -78,10 +78,12 @@ impl $type {
     };
 }
 
-/// The same by a key.
+/// The same, and by a key.
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 macro_rules! json_pushes_by_key {
     ($type:ty $(, $async:ident $await:ident $cancel:literal)?) => {
+json_pushes!($type, [] $(, $async $await $cancel)?);
+
 impl $type {
     crate::faces::queue_methods! {
     /// Adds a message with this value as JSON; see [`lpush_by_key`](Self::lpush_by_key).
@@ -121,13 +123,9 @@ impl $type {
 #[cfg(feature = "tokio")]
 json_pushes!(crate::Client, [], async await "\n# Cancel safety\n\n");
 #[cfg(feature = "tokio")]
-json_pushes!(crate::Producer, [], async await "\n# Cancel safety\n\n");
-#[cfg(feature = "tokio")]
 json_pushes_by_key!(crate::Producer, async await "\n# Cancel safety\n\n");
 #[cfg(feature = "blocking")]
 json_pushes!(crate::blocking::Client, [mut]);
-#[cfg(feature = "blocking")]
-json_pushes!(crate::blocking::Producer, []);
 #[cfg(feature = "blocking")]
 json_pushes_by_key!(crate::blocking::Producer);
 

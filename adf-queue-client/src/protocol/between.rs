@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use bytes::Buf as _;
-use serde_core::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde_core::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 
 pub use super::frame::{FrameHead, FrameKind};
 use super::{Action, Encoding, binary, head, json};
@@ -97,7 +97,7 @@ impl Heading {
                 let text = json::repaired(message);
                 let mut deserializer = serde_json::Deserializer::from_slice(&text);
                 // The message may be truncated; the fields read before that are kept.
-                let _ = InJson(&mut heading).deserialize(&mut deserializer);
+                let _ = deserializer.deserialize_map(InJson(&mut heading));
                 heading
             }
         }
@@ -119,14 +119,6 @@ fn in_binary(message: &[u8], is_answer: bool) -> Heading {
 }
 
 struct InJson<'a>(&'a mut Heading);
-
-impl<'de> DeserializeSeed<'de> for InJson<'_> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_map(self)
-    }
-}
 
 impl<'de> Visitor<'de> for InJson<'_> {
     type Value = ();

@@ -188,10 +188,8 @@ fn a_message_that_woke_no_pull_goes_to_the_next<F: Face>(world: &World) {
 }
 
 fn a_message_belongs_to_the_connection_that_pulled_it<F: Face>(world: &World) {
-    let queue = queue_name();
-    let mut one = F::connect(world.options()).unwrap();
+    let (mut one, queue) = with_queue::<F>(world);
     let mut other = F::connect(world.options()).unwrap();
-    one.create_queue(&queue).unwrap();
     one.rpush(&queue, "x".into()).unwrap();
     let pulled = one.pull(&queue).unwrap();
     let sent = other.metrics().commands;

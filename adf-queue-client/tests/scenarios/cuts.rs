@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use adf_queue_client::{
-    Address, ConnectOptions, Delivery, ErrorKind, Fate, QueueName, Result, RetryPolicy, Transport,
+    Address, ConnectOptions, Delivery, ErrorKind, Fate, QueueName, Refusal, Result, RetryPolicy,
+    Transport,
 };
 use fixtures::{adf_queue::Server, fault::Fault};
 
@@ -18,11 +19,12 @@ both_faces!(
     a_question_whose_answer_breaks_at_any_byte_is_asked_again,
     a_pull_whose_message_breaks_at_any_byte_gets_it_again,
     calls_to_a_server_that_is_gone_wait_only_for_their_own_delays,
+    a_message_whose_answer_breaks_at_any_byte_is_recovered_by_its_id,
 );
 
 const TRANSPORTS: [Transport; 2] = [Transport::WsBin, Transport::WsJson];
 
-pub(crate) fn client<F: Face>(server: &Server, transport: Transport) -> F {
+fn client<F: Face>(server: &Server, transport: Transport) -> F {
     let address: Address = server.address().parse().unwrap();
     let retry = RetryPolicy::new(5).backoff(Duration::from_millis(1), Duration::from_millis(2));
     let options = ConnectOptions::new(address.with_transport(transport));
@@ -44,11 +46,7 @@ fn longest(transport: Transport) -> usize {
 
 /// Breaks each answer to this action one byte later than the one before, alternately by a close and by a reset, until
 /// one is whole; returns how many were not.
-pub(crate) fn break_each(
-    server: &Server,
-    action: &str,
-    mut ask: impl FnMut(usize) -> bool,
-) -> usize {
+fn break_each(server: &Server, action: &str, mut ask: impl FnMut(usize) -> bool) -> usize {
     for at in 0.. {
         let fault = Fault::nth(1).of(action);
         server.faults().add(match at % 2 {
@@ -181,5 +179,38 @@ fn calls_to_a_server_that_is_gone_wait_only_for_their_own_delays<F: Face>() {
         }
         // Up to 5, 10 and 20 ms for each call. If they went on growing, the last call alone would take minutes.
         assert!(started.elapsed() < PATIENCE, "{transport}: {:?}", started.elapsed());
+    }
+}
+
+/// Row 2: the server gives back no message on its own.
+fn a_message_whose_answer_breaks_at_any_byte_is_recovered_by_its_id<F: Face>() {
+    for transport in [Transport::HttpBin, Transport::HttpJson] {
+        let (server, queue) =
+            (Server::builder().queue("/q").start().unwrap(), "/q".parse().unwrap());
+        let mut client: F = client(&server, transport);
+        let broken = break_each(&server, "pull", |at| {
+            client.rpush(&queue, "the body".into()).unwrap();
+            let error = match client.pull(&queue) {
+                Ok(pulled) => {
+                    // The connection ends after its answer, or just now.
+                    client.reconnect().unwrap();
+                    client.delete(&pulled).unwrap();
+                    return true;
+                }
+                Err(error) => error,
+            };
+            assert_eq!(error.fate(), Fate::Unknown, "{transport} after {at}: {error}");
+            let id = *error.request_id().expect("the message is found by it");
+            assert_eq!(client.count(&queue).unwrap(), 0);
+            client.recover(&queue, &id).unwrap();
+            let again = client.recover(&queue, &id).unwrap_err();
+            assert_eq!(*again.kind(), ErrorKind::Refused(Refusal::NotPulled));
+            let pulled = client.try_pull(&queue).unwrap().unwrap();
+            assert_eq!((&pulled.body()[..], pulled.duplications()), (&b"the body"[..], 2));
+            client.delete(&pulled).unwrap();
+            false
+        });
+        assert!(broken > 100, "{broken}");
+        assert!(server.wait_for(PATIENCE, |view| view.ready + view.pulled == 0));
     }
 }

@@ -59,10 +59,8 @@ fn a_pull_with_a_deadline_leaves_nothing_on_the_server<F: Face>(world: &World) {
 
 /// Row 2: `recover` brings back what an abandoned pull took.
 fn a_message_is_acted_on_by_the_id_of_its_pull<F: Face>(world: &World) {
-    let queue = queue_name();
-    let mut client = F::connect(world.options()).unwrap();
+    let (mut client, queue) = with_queue::<F>(world);
     let mut other = F::connect(world.options()).unwrap();
-    client.create_queue(&queue).unwrap();
     client.rpush(&queue, "a".into()).unwrap();
     client.rpush(&queue, "b".into()).unwrap();
     let [first, second, third] = [(); 3].map(|()| RequestId::unique());

@@ -13,7 +13,6 @@ mod cuts;
 mod examples;
 mod face;
 mod http;
-mod http_cuts;
 mod http_peer;
 #[cfg(feature = "stream")]
 mod message_streams;

@@ -76,9 +76,7 @@ fn many_messages_are_pushed_in_order_and_their_numbers_come_in_order<F: Face>(wo
 }
 
 fn a_push_that_is_refused_or_cannot_be_sent_harms_no_other<F: Face>(world: &World) {
-    let mut client = F::connect(world.options()).unwrap();
-    let (queue, missing) = (queue_name(), queue_name());
-    client.create_queue(&queue).unwrap();
+    let (mut client, queue) = with_queue::<F>(world);
     // Over JSON, only text can be sent; over the others, whatever fits its length field.
     let unfit = match world.is_json() {
         true => b"\xff".to_vec(),
@@ -86,7 +84,7 @@ fn a_push_that_is_refused_or_cannot_be_sent_harms_no_other<F: Face>(world: &Worl
     };
     let pushes = [
         Push::right(queue.clone(), "a"),
-        Push::right(missing, "b"),
+        Push::right(queue_name(), "b"),
         Push::right(queue.clone(), unfit),
         Push::right(queue.clone(), "c"),
     ];

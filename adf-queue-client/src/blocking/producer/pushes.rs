@@ -46,6 +46,12 @@ struct Entry {
     has_receipt: bool,
 }
 
+impl Entry {
+    fn is_idle(&self) -> bool {
+        matches!(self.stage, Stage::Idle(_))
+    }
+}
+
 enum Stage {
     /// A thread takes its steps.
     Busy,
@@ -274,19 +280,16 @@ impl List {
     }
 
     fn has_idle(&self) -> bool {
-        self.entries.values().any(|entry| matches!(entry.stage, Stage::Idle(_)))
+        self.entries.values().any(Entry::is_idle)
     }
 
     /// The first push up to this one that no thread carries out.
     fn take_idle(&mut self, mark: u64) -> Option<(u64, Box<Pushing>)> {
-        self.entries.range_mut(..=mark).find_map(|(number, entry)| {
-            if !matches!(entry.stage, Stage::Idle(_)) {
-                return None;
-            }
-            match mem::replace(&mut entry.stage, Stage::Busy) {
-                Stage::Idle(pushing) => Some((*number, pushing)),
-                _ => None,
-            }
-        })
+        let mut entries = self.entries.range_mut(..=mark);
+        let (number, entry) = entries.find(|(_, entry)| entry.is_idle())?;
+        match mem::replace(&mut entry.stage, Stage::Busy) {
+            Stage::Idle(pushing) => Some((*number, pushing)),
+            _ => None,
+        }
     }
 }

@@ -60,7 +60,12 @@ impl CallCourse {
             Ask::Raw(pull) if pull.action() == Action::Pull => {
                 return Ok(CallCourse::Pull(pulling(pull, PullWait::ByItself, limit).raw()));
             }
-            Ask::Settle(action, _, id, Some(_)) => return Err(of_websocket(action, &id)),
+            Ask::Settle(action, _, id, Some(_)) => {
+                let why =
+                    "the message was pulled over WebSocket, and only its connection can act on it";
+                let error = Error::new(ErrorKind::JobLost, Fate::NotSent, why);
+                return Err(error.with_request(action, &id));
+            }
             Ask::Settle(settles, queue, id, None) => {
                 action(Request::new(settles, id, queue, bytes::Bytes::new()))?
             }
@@ -93,11 +98,6 @@ fn answer(reply: Reply) -> Result<AskAnswer> {
         // Any other page does not show that the server is alive.
         Reply::Page(page) => Stats::parse(&page).map(|_| AskAnswer::Yes),
     }
-}
-
-fn of_websocket(action: Action, id: &RequestId) -> Error {
-    let message = "the message was pulled over WebSocket, and only its connection can act on it";
-    Error::new(ErrorKind::JobLost, Fate::NotSent, message).with_request(action, id)
 }
 
 #[cfg(test)]

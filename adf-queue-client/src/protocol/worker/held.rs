@@ -105,9 +105,10 @@ impl HeldEntry {
         self.running.retain(|running| *running != key);
     }
 
-    /// The messages in this stage, oldest first.
-    pub(super) fn keys(&self, is: impl Fn(&HeldStage) -> bool) -> Vec<HeldKey> {
-        let held = self.messages.iter().filter(|(_, held)| is(&held.stage));
+    /// The messages that are being copied or settled, oldest first.
+    pub(super) fn settling(&self) -> Vec<HeldKey> {
+        let is_settling = |stage: &_| matches!(stage, HeldStage::Copying | HeldStage::Settling(_));
+        let held = self.messages.iter().filter(|(_, held)| is_settling(&held.stage));
         let mut keys: Vec<HeldKey> = held.map(|(key, _)| *key).collect();
         keys.sort_unstable();
         keys

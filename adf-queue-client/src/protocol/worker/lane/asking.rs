@@ -67,8 +67,7 @@ impl Lane {
         while left > 0 {
             let Lane { terms, hold, lines, .. } = self;
             let is_served = |line: &ServedQueue| {
-                let has_more = !until_empty || line.known > 0;
-                has_more
+                (!until_empty || line.known > 0)
                     && !line.pulls.is_empty()
                     && line.resting(now).is_none()
                     && line.pulls.len() < room(terms, hold, &line.queue)

@@ -242,9 +242,7 @@ impl Lane {
             }
         }
         self.drop_waiting(JobFate::Lost(LostReason::ConnectionLost));
-        let copying =
-            self.hold.keys(|stage| matches!(stage, HeldStage::Copying | HeldStage::Settling(_)));
-        for key in copying {
+        for key in self.hold.settling() {
             self.ended(key, JobFate::Lost(LostReason::ConnectionLost));
         }
         self.lose_running(LostReason::ConnectionLost);
