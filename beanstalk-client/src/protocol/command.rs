@@ -91,6 +91,45 @@ pub enum ServerWait {
     Forever,
 }
 
+/// Implements [`Command`] for a command of one line: its name, the arguments behind it, and the replies that are no
+/// refusals.
+macro_rules! line_command {
+    (
+        $type:ident = $name:literal, |$self:ident| [$($argument:expr),*] -> $reply:ty { $($replies:tt)* }
+        $(job: $job:expr,)? $(effect: $effect:expr,)? $(wait: $wait:expr,)?
+    ) => {
+        impl Command for $type {
+            type Reply = $reply;
+            const NAME: &'static str = $name;
+
+            fn encode(&$self, out: &mut bytes::BytesMut) {
+                $crate::protocol::command::line(out, Self::NAME, &[$(&$argument),*]);
+            }
+
+            fn decode(&$self, response: Response) -> Result<$reply, Error> {
+                match response {
+                    $($replies)*
+                    other => Err(other.refuse()),
+                }
+            }
+
+            $(fn job(&$self) -> Option<JobRef> {
+                Some($job)
+            })?
+
+            $(fn effect(&$self) -> Effect {
+                $effect
+            })?
+
+            $(fn server_wait(&$self) -> ServerWait {
+                $wait
+            })?
+        }
+    };
+}
+
+pub(super) use line_command;
+
 /// Writes `verb` and its arguments, separated by spaces, with the final CRLF.
 pub(crate) fn line(out: &mut BytesMut, verb: &str, arguments: &[&dyn Argument]) {
     out.put_slice(verb.as_bytes());

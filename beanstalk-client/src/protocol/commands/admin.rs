@@ -2,75 +2,59 @@
 
 use std::{fmt::Display, time::Duration};
 
-use bytes::BytesMut;
-
 use crate::{
     Error, Job, JobId, JobRef, JobStats, Seconds, ServerStats, TubeName, TubeStats,
-    protocol::{Command, Effect, Response, command::line, stats_text},
+    protocol::{Command, Effect, Response, command::line_command, stats_text},
 };
 
 /// `peek <id>`: the body of any job, in any state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peek(pub JobId);
 
-impl Command for Peek {
-    type Reply = Option<Job>;
-    const NAME: &'static str = "peek";
-
-    fn encode(&self, out: &mut BytesMut) {
-        line(out, Self::NAME, &[&self.0.get()]);
-    }
-
-    fn decode(&self, response: Response) -> Result<Option<Job>, Error> {
-        match found(response)? {
-            Some(other) if other.id != self.0 => Err(about_another("job", self.0, other.id)),
-            job => Ok(job),
-        }
+line_command! {
+    Peek = "peek", |self| [self.0.get()] -> Option<Job> {
+        Response::Found(job) if job.id == self.0 => Ok(Some(job)),
+        Response::Found(other) => Err(about_another("job", self.0, other.id)),
+        Response::NotFound => Ok(None),
     }
 }
 
-/// Declares commands without arguments that show the first job of one queue of the used tube.
-macro_rules! peek_heads {
-    ($($(#[$doc:meta])* $name:ident = $verb:literal;)+) => {$(
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-        pub struct $name;
+/// `peek-ready`: the job of the used tube that would be reserved next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PeekReady;
 
-        impl Command for $name {
-            type Reply = Option<Job>;
-            const NAME: &'static str = $verb;
-
-            fn encode(&self, out: &mut BytesMut) {
-                line(out, Self::NAME, &[]);
-            }
-
-            fn decode(&self, response: Response) -> Result<Option<Job>, Error> {
-                found(response)
-            }
-        }
-    )+};
+line_command! {
+    PeekReady = "peek-ready", |self| [] -> Option<Job> {
+        Response::Found(job) => Ok(Some(job)),
+        Response::NotFound => Ok(None),
+    }
 }
 
-peek_heads! {
-    /// `peek-ready`: the job of the used tube that would be reserved next.
-    PeekReady = "peek-ready";
-    /// `peek-delayed`: the delayed job of the used tube with the least time left.
-    PeekDelayed = "peek-delayed";
-    /// `peek-buried`: the job of the used tube that would be kicked next.
-    PeekBuried = "peek-buried";
+/// `peek-delayed`: the delayed job of the used tube with the least time left.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PeekDelayed;
+
+line_command! {
+    PeekDelayed = "peek-delayed", |self| [] -> Option<Job> {
+        Response::Found(job) => Ok(Some(job)),
+        Response::NotFound => Ok(None),
+    }
+}
+
+/// `peek-buried`: the job of the used tube that would be kicked next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PeekBuried;
+
+line_command! {
+    PeekBuried = "peek-buried", |self| [] -> Option<Job> {
+        Response::Found(job) => Ok(Some(job)),
+        Response::NotFound => Ok(None),
+    }
 }
 
 /// The error for a reply that is out of step or does not belong to this command.
 pub(super) fn about_another(what: &str, asked: impl Display, answered: impl Display) -> Error {
     Error::protocol(format!("the reply is about {what} {answered} instead of {what} {asked}"))
-}
-
-fn found(response: Response) -> Result<Option<Job>, Error> {
-    match response {
-        Response::Found(job) => Ok(Some(job)),
-        Response::NotFound => Ok(None),
-        other => Err(other.refuse()),
-    }
 }
 
 /// `kick <bound>`: makes up to `bound` buried jobs of the used tube ready; delayed ones only if none is buried.
@@ -84,23 +68,13 @@ impl Kick {
     }
 }
 
-impl Command for Kick {
-    type Reply = u64;
-    const NAME: &'static str = "kick";
-
-    fn encode(&self, out: &mut BytesMut) {
-        line(out, Self::NAME, &[&self.bound()]);
-    }
-
-    fn decode(&self, response: Response) -> Result<u64, Error> {
-        match response {
-            Response::Kicked(Some(count)) if count <= self.bound() => Ok(count),
-            Response::Kicked(Some(count)) => Err(Error::protocol(format!(
-                "the server reports {count} kicked jobs, more than the requested maximum of {}",
-                self.bound()
-            ))),
-            other => Err(other.refuse()),
-        }
+line_command! {
+    Kick = "kick", |self| [self.bound()] -> u64 {
+        Response::Kicked(Some(count)) if count <= self.bound() => Ok(count),
+        Response::Kicked(Some(count)) => Err(Error::protocol(format!(
+            "the server reports {count} kicked jobs, more than the requested maximum of {}",
+            self.bound()
+        ))),
     }
 }
 
@@ -115,47 +89,24 @@ impl KickJob {
     }
 }
 
-impl Command for KickJob {
-    type Reply = ();
-    const NAME: &'static str = "kick-job";
-
-    fn encode(&self, out: &mut BytesMut) {
-        line(out, Self::NAME, &[&self.0.id.get()]);
+line_command! {
+    KickJob = "kick-job", |self| [self.0.id.get()] -> () {
+        Response::Kicked(None) => Ok(()),
     }
-
-    fn decode(&self, response: Response) -> Result<(), Error> {
-        match response {
-            Response::Kicked(None) => Ok(()),
-            other => Err(other.refuse()),
-        }
-    }
-
-    fn job(&self) -> Option<JobRef> {
-        Some(self.0)
-    }
+    job: self.0,
 }
 
 /// `stats-job <id>`: state, age, counters of one job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StatsJob(pub JobId);
 
-impl Command for StatsJob {
-    type Reply = Option<JobStats>;
-    const NAME: &'static str = "stats-job";
-
-    fn encode(&self, out: &mut BytesMut) {
-        line(out, Self::NAME, &[&self.0.get()]);
-    }
-
-    fn decode(&self, response: Response) -> Result<Option<JobStats>, Error> {
-        match response {
-            Response::Ok(text) => match JobStats::parse(&text)? {
-                stats if stats.id == self.0 => Ok(Some(stats)),
-                other => Err(about_another("job", self.0, other.id)),
-            },
-            Response::NotFound => Ok(None),
-            other => Err(other.refuse()),
-        }
+line_command! {
+    StatsJob = "stats-job", |self| [self.0.get()] -> Option<JobStats> {
+        Response::Ok(text) => match JobStats::parse(&text)? {
+            stats if stats.id == self.0 => Ok(Some(stats)),
+            other => Err(about_another("job", self.0, other.id)),
+        },
+        Response::NotFound => Ok(None),
     }
 }
 
@@ -163,23 +114,13 @@ impl Command for StatsJob {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StatsTube(pub TubeName);
 
-impl Command for StatsTube {
-    type Reply = Option<TubeStats>;
-    const NAME: &'static str = "stats-tube";
-
-    fn encode(&self, out: &mut BytesMut) {
-        line(out, Self::NAME, &[&self.0]);
-    }
-
-    fn decode(&self, response: Response) -> Result<Option<TubeStats>, Error> {
-        match response {
-            Response::Ok(text) => match TubeStats::parse(&text)? {
-                stats if stats.name == self.0 => Ok(Some(stats)),
-                other => Err(about_another("tube", &self.0, other.name)),
-            },
-            Response::NotFound => Ok(None),
-            other => Err(other.refuse()),
-        }
+line_command! {
+    StatsTube = "stats-tube", |self| [self.0] -> Option<TubeStats> {
+        Response::Ok(text) => match TubeStats::parse(&text)? {
+            stats if stats.name == self.0 => Ok(Some(stats)),
+            other => Err(about_another("tube", &self.0, other.name)),
+        },
+        Response::NotFound => Ok(None),
     }
 }
 
@@ -187,19 +128,9 @@ impl Command for StatsTube {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats;
 
-impl Command for Stats {
-    type Reply = ServerStats;
-    const NAME: &'static str = "stats";
-
-    fn encode(&self, out: &mut BytesMut) {
-        line(out, Self::NAME, &[]);
-    }
-
-    fn decode(&self, response: Response) -> Result<ServerStats, Error> {
-        match response {
-            Response::Ok(text) => ServerStats::parse(&text),
-            other => Err(other.refuse()),
-        }
+line_command! {
+    Stats = "stats", |self| [] -> ServerStats {
+        Response::Ok(text) => ServerStats::parse(&text),
     }
 }
 
@@ -207,16 +138,9 @@ impl Command for Stats {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ListTubes;
 
-impl Command for ListTubes {
-    type Reply = Vec<TubeName>;
-    const NAME: &'static str = "list-tubes";
-
-    fn encode(&self, out: &mut BytesMut) {
-        line(out, Self::NAME, &[]);
-    }
-
-    fn decode(&self, response: Response) -> Result<Vec<TubeName>, Error> {
-        tubes(response)
+line_command! {
+    ListTubes = "list-tubes", |self| [] -> Vec<TubeName> {
+        Response::Ok(text) => stats_text::list(&text),
     }
 }
 
@@ -224,23 +148,9 @@ impl Command for ListTubes {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ListTubesWatched;
 
-impl Command for ListTubesWatched {
-    type Reply = Vec<TubeName>;
-    const NAME: &'static str = "list-tubes-watched";
-
-    fn encode(&self, out: &mut BytesMut) {
-        line(out, Self::NAME, &[]);
-    }
-
-    fn decode(&self, response: Response) -> Result<Vec<TubeName>, Error> {
-        tubes(response)
-    }
-}
-
-fn tubes(response: Response) -> Result<Vec<TubeName>, Error> {
-    match response {
+line_command! {
+    ListTubesWatched = "list-tubes-watched", |self| [] -> Vec<TubeName> {
         Response::Ok(text) => stats_text::list(&text),
-        other => Err(other.refuse()),
     }
 }
 
@@ -248,21 +158,10 @@ fn tubes(response: Response) -> Result<Vec<TubeName>, Error> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ListTubeUsed;
 
-impl Command for ListTubeUsed {
-    type Reply = TubeName;
-    const NAME: &'static str = "list-tube-used";
-
-    fn encode(&self, out: &mut BytesMut) {
-        line(out, Self::NAME, &[]);
-    }
-
-    fn decode(&self, response: Response) -> Result<TubeName, Error> {
-        match response {
-            Response::Using(tube) => TubeName::try_from(&*tube).map_err(|error| {
-                Error::protocol("the reply is not a tube name").with_source(error)
-            }),
-            other => Err(other.refuse()),
-        }
+line_command! {
+    ListTubeUsed = "list-tube-used", |self| [] -> TubeName {
+        Response::Using(tube) => TubeName::try_from(&*tube)
+            .map_err(|error| Error::protocol("the reply is not a tube name").with_source(error)),
     }
 }
 
@@ -284,19 +183,9 @@ impl PauseTube {
     }
 }
 
-impl Command for PauseTube {
-    type Reply = ();
-    const NAME: &'static str = "pause-tube";
-
-    fn encode(&self, out: &mut BytesMut) {
-        line(out, Self::NAME, &[&self.tube, &self.delay.get()]);
-    }
-
-    fn decode(&self, response: Response) -> Result<(), Error> {
-        match response {
-            Response::Paused => Ok(()),
-            other => Err(other.refuse()),
-        }
+line_command! {
+    PauseTube = "pause-tube", |self| [self.tube, self.delay.get()] -> () {
+        Response::Paused => Ok(()),
     }
 }
 
@@ -304,22 +193,9 @@ impl Command for PauseTube {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Quit;
 
-impl Command for Quit {
-    type Reply = ();
-    const NAME: &'static str = "quit";
-
-    fn encode(&self, out: &mut BytesMut) {
-        line(out, Self::NAME, &[]);
+line_command! {
+    Quit = "quit", |self| [] -> () {
+        Response::Closed => Ok(()),
     }
-
-    fn decode(&self, response: Response) -> Result<(), Error> {
-        match response {
-            Response::Closed => Ok(()),
-            other => Err(other.refuse()),
-        }
-    }
-
-    fn effect(&self) -> Effect {
-        Effect::Quit
-    }
+    effect: Effect::Quit,
 }

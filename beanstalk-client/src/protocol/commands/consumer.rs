@@ -2,13 +2,11 @@
 
 use std::time::Duration;
 
-use bytes::BytesMut;
-
 use super::admin::about_another;
 use crate::{
     Error, ErrorKind, Job, JobId, JobRef, Priority, ReleaseOptions, Released, Reserved, Seconds,
     TubeName,
-    protocol::{Command, Effect, Response, ServerWait, command::line},
+    protocol::{Command, Effect, Response, ServerWait, command::line_command},
 };
 
 /// `reserve`: takes a job from the watched tubes, however long that takes.
@@ -18,25 +16,13 @@ use crate::{
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reserve;
 
-impl Command for Reserve {
-    type Reply = Reserved;
-    const NAME: &'static str = "reserve";
-
-    fn encode(&self, out: &mut BytesMut) {
-        line(out, Self::NAME, &[]);
+line_command! {
+    Reserve = "reserve", |self| [] -> Reserved {
+        Response::Reserved(job) => Ok(Reserved::Job(job)),
+        Response::TimedOut => Ok(Reserved::TimedOut),
+        Response::DeadlineSoon => Ok(Reserved::DeadlineSoon),
     }
-
-    fn decode(&self, response: Response) -> Result<Reserved, Error> {
-        reserved(response)
-    }
-
-    fn effect(&self) -> Effect {
-        Effect::Reserve
-    }
-
-    fn server_wait(&self) -> ServerWait {
-        ServerWait::Forever
-    }
+    effect: Effect::Reserve, wait: ServerWait::Forever,
 }
 
 /// `reserve-with-timeout <seconds>`: takes a job from the watched tubes, or none within the timeout.
@@ -57,65 +43,31 @@ impl ReserveWithTimeout {
     }
 }
 
-impl Command for ReserveWithTimeout {
-    type Reply = Reserved;
-    const NAME: &'static str = "reserve-with-timeout";
-
-    fn encode(&self, out: &mut BytesMut) {
-        line(out, Self::NAME, &[&self.0.get()]);
-    }
-
-    fn decode(&self, response: Response) -> Result<Reserved, Error> {
-        reserved(response)
-    }
-
-    fn effect(&self) -> Effect {
-        Effect::Reserve
-    }
-
-    fn server_wait(&self) -> ServerWait {
-        ServerWait::AtMost(self.0.into())
-    }
-}
-
-fn reserved(response: Response) -> Result<Reserved, Error> {
-    match response {
+line_command! {
+    ReserveWithTimeout = "reserve-with-timeout", |self| [self.0.get()] -> Reserved {
         Response::Reserved(job) => Ok(Reserved::Job(job)),
         Response::TimedOut => Ok(Reserved::TimedOut),
         Response::DeadlineSoon => Ok(Reserved::DeadlineSoon),
-        other => Err(other.refuse()),
     }
+    effect: Effect::Reserve, wait: ServerWait::AtMost(self.0.into()),
 }
 
 /// `reserve-job <id>` (server 1.12 and later): takes one given job, ready, delayed or buried, from any tube.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReserveJob(pub JobId);
 
-impl Command for ReserveJob {
-    type Reply = Option<Job>;
-    const NAME: &'static str = "reserve-job";
-
-    fn encode(&self, out: &mut BytesMut) {
-        line(out, Self::NAME, &[&self.0.get()]);
+line_command! {
+    ReserveJob = "reserve-job", |self| [self.0.get()] -> Option<Job> {
+        Response::Reserved(job) if job.id == self.0 => Ok(Some(job)),
+        Response::Reserved(other) => Err(about_another("job", self.0, other.id)),
+        Response::NotFound => Ok(None),
+        // Old servers read it as `reserve` followed by garbage.
+        Response::BadFormat | Response::UnknownCommand => Err(Error::refused(
+            ErrorKind::Unsupported,
+            "the server does not support this command: it needs beanstalkd 1.12 or later",
+        )),
     }
-
-    fn decode(&self, response: Response) -> Result<Option<Job>, Error> {
-        match response {
-            Response::Reserved(job) if job.id == self.0 => Ok(Some(job)),
-            Response::Reserved(other) => Err(about_another("job", self.0, other.id)),
-            Response::NotFound => Ok(None),
-            // Old servers read it as `reserve` followed by garbage.
-            Response::BadFormat | Response::UnknownCommand => Err(Error::refused(
-                ErrorKind::Unsupported,
-                "the server does not support this command: it needs beanstalkd 1.12 or later",
-            )),
-            other => Err(other.refuse()),
-        }
-    }
-
-    fn effect(&self) -> Effect {
-        Effect::ReserveJob
-    }
+    effect: Effect::ReserveJob,
 }
 
 /// `delete <id>`: removes a job that is ready, delayed, buried, or reserved by this connection.
@@ -129,24 +81,11 @@ impl Delete {
     }
 }
 
-impl Command for Delete {
-    type Reply = ();
-    const NAME: &'static str = "delete";
-
-    fn encode(&self, out: &mut BytesMut) {
-        line(out, Self::NAME, &[&self.0.id.get()]);
+line_command! {
+    Delete = "delete", |self| [self.0.id.get()] -> () {
+        Response::Deleted => Ok(()),
     }
-
-    fn decode(&self, response: Response) -> Result<(), Error> {
-        match response {
-            Response::Deleted => Ok(()),
-            other => Err(other.refuse()),
-        }
-    }
-
-    fn job(&self) -> Option<JobRef> {
-        Some(self.0)
-    }
+    job: self.0,
 }
 
 /// `release <id> <pri> <delay>`: gives a reserved job back to its tube.
@@ -169,25 +108,12 @@ impl Release {
     }
 }
 
-impl Command for Release {
-    type Reply = Released;
-    const NAME: &'static str = "release";
-
-    fn encode(&self, out: &mut BytesMut) {
-        line(out, Self::NAME, &[&self.job.id.get(), &self.priority.get(), &self.delay.get()]);
+line_command! {
+    Release = "release", |self| [self.job.id.get(), self.priority.get(), self.delay.get()] -> Released {
+        Response::Released => Ok(Released::Queued),
+        Response::Buried(_) => Ok(Released::Buried),
     }
-
-    fn decode(&self, response: Response) -> Result<Released, Error> {
-        match response {
-            Response::Released => Ok(Released::Queued),
-            Response::Buried(_) => Ok(Released::Buried),
-            other => Err(other.refuse()),
-        }
-    }
-
-    fn job(&self) -> Option<JobRef> {
-        Some(self.job)
-    }
+    job: self.job,
 }
 
 /// `bury <id> <pri>`: sets a reserved job aside until it is kicked.
@@ -204,24 +130,11 @@ impl Bury {
     }
 }
 
-impl Command for Bury {
-    type Reply = ();
-    const NAME: &'static str = "bury";
-
-    fn encode(&self, out: &mut BytesMut) {
-        line(out, Self::NAME, &[&self.job.id.get(), &self.priority.get()]);
+line_command! {
+    Bury = "bury", |self| [self.job.id.get(), self.priority.get()] -> () {
+        Response::Buried(_) => Ok(()),
     }
-
-    fn decode(&self, response: Response) -> Result<(), Error> {
-        match response {
-            Response::Buried(_) => Ok(()),
-            other => Err(other.refuse()),
-        }
-    }
-
-    fn job(&self) -> Option<JobRef> {
-        Some(self.job)
-    }
+    job: self.job,
 }
 
 /// `touch <id>`: starts a reserved job's time to run again.
@@ -235,75 +148,31 @@ impl Touch {
     }
 }
 
-impl Command for Touch {
-    type Reply = ();
-    const NAME: &'static str = "touch";
-
-    fn encode(&self, out: &mut BytesMut) {
-        line(out, Self::NAME, &[&self.0.id.get()]);
+line_command! {
+    Touch = "touch", |self| [self.0.id.get()] -> () {
+        Response::Touched => Ok(()),
     }
-
-    fn decode(&self, response: Response) -> Result<(), Error> {
-        match response {
-            Response::Touched => Ok(()),
-            other => Err(other.refuse()),
-        }
-    }
-
-    fn effect(&self) -> Effect {
-        Effect::Touch
-    }
-
-    fn job(&self) -> Option<JobRef> {
-        Some(self.0)
-    }
+    job: self.0, effect: Effect::Touch,
 }
 
 /// `watch <tube>`: adds a tube to the watch list; the reply is the size of the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Watch(pub TubeName);
 
-impl Command for Watch {
-    type Reply = u64;
-    const NAME: &'static str = "watch";
-
-    fn encode(&self, out: &mut BytesMut) {
-        line(out, Self::NAME, &[&self.0]);
+line_command! {
+    Watch = "watch", |self| [self.0] -> u64 {
+        Response::Watching(count) => Ok(count),
     }
-
-    fn decode(&self, response: Response) -> Result<u64, Error> {
-        watching(response)
-    }
-
-    fn effect(&self) -> Effect {
-        Effect::Watch(self.0.clone())
-    }
+    effect: Effect::Watch(self.0.clone()),
 }
 
 /// `ignore <tube>`: removes a tube from the watch list; the reply is the size of the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ignore(pub TubeName);
 
-impl Command for Ignore {
-    type Reply = u64;
-    const NAME: &'static str = "ignore";
-
-    fn encode(&self, out: &mut BytesMut) {
-        line(out, Self::NAME, &[&self.0]);
-    }
-
-    fn decode(&self, response: Response) -> Result<u64, Error> {
-        watching(response)
-    }
-
-    fn effect(&self) -> Effect {
-        Effect::Ignore(self.0.clone())
-    }
-}
-
-fn watching(response: Response) -> Result<u64, Error> {
-    match response {
+line_command! {
+    Ignore = "ignore", |self| [self.0] -> u64 {
         Response::Watching(count) => Ok(count),
-        other => Err(other.refuse()),
     }
+    effect: Effect::Ignore(self.0.clone()),
 }

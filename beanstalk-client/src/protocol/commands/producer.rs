@@ -4,7 +4,10 @@ use bytes::{BufMut, BytesMut};
 
 use crate::{
     Error, Inserted, Priority, PutOptions, Seconds, TubeName,
-    protocol::{Command, Effect, Response, command::Argument, command::line},
+    protocol::{
+        Command, Effect, Response,
+        command::{Argument, line, line_command},
+    },
 };
 
 /// `put <pri> <delay> <ttr> <bytes>` and a body: stores a job in the used tube.
@@ -74,22 +77,9 @@ impl<B: AsRef<[u8]>> Command for Put<B> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Use(pub TubeName);
 
-impl Command for Use {
-    type Reply = ();
-    const NAME: &'static str = "use";
-
-    fn encode(&self, out: &mut BytesMut) {
-        line(out, Self::NAME, &[&self.0]);
+line_command! {
+    Use = "use", |self| [self.0] -> () {
+        Response::Using(tube) if tube == self.0.as_str() => Ok(()),
     }
-
-    fn decode(&self, response: Response) -> Result<(), Error> {
-        match response {
-            Response::Using(tube) if tube == self.0.as_str() => Ok(()),
-            other => Err(other.refuse()),
-        }
-    }
-
-    fn effect(&self) -> Effect {
-        Effect::Use(self.0.clone())
-    }
+    effect: Effect::Use(self.0.clone()),
 }
