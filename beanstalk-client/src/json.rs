@@ -1,14 +1,9 @@
 //! Jobs with JSON bodies.
 
-use queue_core::from_json;
-use queue_core::to_json;
-use serde::Deserialize;
-use serde::Serialize;
+use queue_core::{from_json, to_json};
+use serde::{Deserialize, Serialize};
 
-#[cfg(feature = "blocking")]
-use crate::blocking;
-use crate::{Error, Inserted, PutOptions, Result, TubeName};
-use crate::{Job, JsonError};
+use crate::{Error, Inserted, Job, JsonError, PutOptions, Result, TubeName};
 
 impl Job {
     /// The body as JSON.
@@ -42,28 +37,26 @@ impl Job {
     }
 }
 
-#[cfg(feature = "tokio")]
-impl crate::Client {
+/// The methods of a client and a producer that take JSON; those of the async ones say what happens if they are dropped.
+macro_rules! json {
+    ($client:ty, $producer:ty, $receipt:ty $(, $async:ident $await:ident $cancel:literal)?) => {
+impl $client {
     /// Stores a job with this value as JSON in the used tube; see [`put`](Self::put).
     ///
     /// # Errors
     ///
     /// `InvalidInput` for a value that JSON cannot carry; as [`put`](Self::put).
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`put`](Self::put).
-    pub async fn put_json<V>(&mut self, value: &V, options: PutOptions) -> Result<Inserted>
+    $(#[doc = concat!($cancel, "As [`put`](Self::put).")])?
+    pub $($async)? fn put_json<V>(&mut self, value: &V, options: PutOptions) -> Result<Inserted>
     where
         V: Serialize + ?Sized,
     {
         let body = to_json(value)?;
-        self.put(body, options).await
+        self.put(body, options)$(.$await)?
     }
 }
 
-#[cfg(feature = "tokio")]
-impl crate::Producer {
+impl $producer {
     /// Puts a job with this value as JSON and waits for the server's answer; see [`put`](Self::put).
     ///
     /// ```
@@ -83,18 +76,15 @@ impl crate::Producer {
     /// # Errors
     ///
     /// `InvalidInput` for a value that JSON cannot carry; as [`put`](Self::put).
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`put`](Self::put).
-    pub async fn put_json<T, V>(&self, tube: T, value: &V, options: PutOptions) -> Result<Inserted>
+    $(#[doc = concat!($cancel, "As [`put`](Self::put).")])?
+    pub $($async)? fn put_json<T, V>(&self, tube: T, value: &V, options: PutOptions) -> Result<Inserted>
     where
         T: TryInto<TubeName>,
         Error: From<T::Error>,
         V: Serialize + ?Sized,
     {
         let body = to_json(value)?;
-        self.put(tube, body, options).await
+        self.put(tube, body, options)$(.$await)?
     }
 
     /// Puts a job with this value as JSON without waiting for the answer; see [`enqueue`](Self::enqueue).
@@ -102,23 +92,15 @@ impl crate::Producer {
     /// # Errors
     ///
     /// `InvalidInput` for a value that JSON cannot carry; as [`enqueue`](Self::enqueue).
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`enqueue`](Self::enqueue).
-    pub async fn enqueue_json<T, V>(
-        &self,
-        tube: T,
-        value: &V,
-        options: PutOptions,
-    ) -> Result<crate::Receipt>
+    $(#[doc = concat!($cancel, "As [`enqueue`](Self::enqueue).")])?
+    pub $($async)? fn enqueue_json<T, V>(&self, tube: T, value: &V, options: PutOptions) -> Result<$receipt>
     where
         T: TryInto<TubeName>,
         Error: From<T::Error>,
         V: Serialize + ?Sized,
     {
         let body = to_json(value)?;
-        self.enqueue(tube, body, options).await
+        self.enqueue(tube, body, options)$(.$await)?
     }
 
     /// Puts a job with this value as JSON without waiting for anything; see [`try_put`](Self::try_put).
@@ -126,12 +108,7 @@ impl crate::Producer {
     /// # Errors
     ///
     /// `InvalidInput` for a value that JSON cannot carry; as [`try_put`](Self::try_put).
-    pub fn try_put_json<T, V>(
-        &self,
-        tube: T,
-        value: &V,
-        options: PutOptions,
-    ) -> Result<crate::Receipt>
+    pub fn try_put_json<T, V>(&self, tube: T, value: &V, options: PutOptions) -> Result<$receipt>
     where
         T: TryInto<TubeName>,
         Error: From<T::Error>,
@@ -140,76 +117,13 @@ impl crate::Producer {
         self.try_put(tube, to_json(value)?, options)
     }
 }
-
-#[cfg(feature = "blocking")]
-impl blocking::Client {
-    /// Stores a job with this value as JSON in the used tube; see [`put`](Self::put).
-    ///
-    /// # Errors
-    ///
-    /// `InvalidInput` for a value that JSON cannot carry; as [`put`](Self::put).
-    pub fn put_json<V>(&mut self, value: &V, options: PutOptions) -> Result<Inserted>
-    where
-        V: Serialize + ?Sized,
-    {
-        self.put(to_json(value)?, options)
-    }
+    };
 }
 
+#[cfg(feature = "tokio")]
+json!(crate::Client, crate::Producer, crate::Receipt, async await "\n# Cancel safety\n\n");
 #[cfg(feature = "blocking")]
-impl blocking::Producer {
-    /// Puts a job with this value as JSON and waits for the server's answer; see [`put`](Self::put).
-    ///
-    /// # Errors
-    ///
-    /// `InvalidInput` for a value that JSON cannot carry; as [`put`](Self::put).
-    pub fn put_json<T, V>(&self, tube: T, value: &V, options: PutOptions) -> Result<Inserted>
-    where
-        T: TryInto<TubeName>,
-        Error: From<T::Error>,
-        V: Serialize + ?Sized,
-    {
-        self.put(tube, to_json(value)?, options)
-    }
-
-    /// Puts a job with this value as JSON without waiting for the answer; see [`enqueue`](Self::enqueue).
-    ///
-    /// # Errors
-    ///
-    /// `InvalidInput` for a value that JSON cannot carry; as [`enqueue`](Self::enqueue).
-    pub fn enqueue_json<T, V>(
-        &self,
-        tube: T,
-        value: &V,
-        options: PutOptions,
-    ) -> Result<blocking::Receipt>
-    where
-        T: TryInto<TubeName>,
-        Error: From<T::Error>,
-        V: Serialize + ?Sized,
-    {
-        self.enqueue(tube, to_json(value)?, options)
-    }
-
-    /// Puts a job with this value as JSON without waiting for anything; see [`try_put`](Self::try_put).
-    ///
-    /// # Errors
-    ///
-    /// `InvalidInput` for a value that JSON cannot carry; as [`try_put`](Self::try_put).
-    pub fn try_put_json<T, V>(
-        &self,
-        tube: T,
-        value: &V,
-        options: PutOptions,
-    ) -> Result<blocking::Receipt>
-    where
-        T: TryInto<TubeName>,
-        Error: From<T::Error>,
-        V: Serialize + ?Sized,
-    {
-        self.try_put(tube, to_json(value)?, options)
-    }
-}
+json!(crate::blocking::Client, crate::blocking::Producer, crate::blocking::Receipt);
 
 #[cfg(test)]
 #[cfg(all(feature = "tokio", feature = "blocking"))]
@@ -217,6 +131,7 @@ mod tests {
     use fixtures::beanstalkd::Server;
 
     use super::*;
+    use crate::blocking;
 
     /// The first job as JSON.
     fn next(server: &Server) -> Vec<u8> {
