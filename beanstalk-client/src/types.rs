@@ -23,41 +23,9 @@ impl JobId {
     }
 }
 
-impl From<u64> for JobId {
-    fn from(id: u64) -> Self {
-        JobId(id)
-    }
-}
-
 impl From<&Job> for JobId {
     fn from(job: &Job) -> Self {
         job.id
-    }
-}
-
-impl FromStr for JobId {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self, Error> {
-        decimal(text.as_bytes()).map(JobId).ok_or_else(|| {
-            Error::invalid(format!(
-                "job id {} is not valid: an id is a whole number from 0 to {}",
-                excerpt(text.as_bytes()),
-                u64::MAX
-            ))
-        })
-    }
-}
-
-impl fmt::Display for JobId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl fmt::Debug for JobId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "JobId({})", self.0)
     }
 }
 
@@ -94,29 +62,46 @@ impl Default for Priority {
     }
 }
 
-impl From<u32> for Priority {
-    fn from(priority: u32) -> Self {
-        Priority(priority)
-    }
+/// The conversions of numbers: from a number and from text, and to text. An invalid text is refused as `$what`, which
+/// is `$rule` and has a maximum.
+macro_rules! number {
+    ($name:ident($number:ty): $what:literal, $rule:literal) => {
+        impl From<$number> for $name {
+            fn from(number: $number) -> Self {
+                $name(number)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = Error;
+
+            fn from_str(text: &str) -> Result<Self, Error> {
+                let number = decimal(text.as_bytes()).and_then(|number| number.try_into().ok());
+                number.map($name).ok_or_else(|| {
+                    Error::invalid(format!(
+                        concat!($what, " {} is not valid: ", $rule, " to {}"),
+                        excerpt(text.as_bytes()),
+                        <$number>::MAX
+                    ))
+                })
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    };
 }
 
-impl FromStr for Priority {
-    type Err = Error;
+number!(JobId(u64): "job id", "an id is a whole number from 0");
+number!(Priority(u32): "priority", "a priority is a whole number from 0 (most urgent)");
+number!(Seconds(u32): "seconds", "it must be a whole number from 0");
 
-    fn from_str(text: &str) -> Result<Self, Error> {
-        decimal(text.as_bytes()).and_then(|n| u32::try_from(n).ok()).map(Priority).ok_or_else(|| {
-            Error::invalid(format!(
-                "priority {} is not valid: a priority is a whole number from 0 (most urgent) to {}",
-                excerpt(text.as_bytes()),
-                u32::MAX
-            ))
-        })
-    }
-}
-
-impl fmt::Display for Priority {
+impl fmt::Debug for JobId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        write!(f, "JobId({})", self.0)
     }
 }
 
@@ -278,36 +263,9 @@ impl Seconds {
     }
 }
 
-impl From<u32> for Seconds {
-    fn from(seconds: u32) -> Self {
-        Seconds(seconds)
-    }
-}
-
 impl From<Seconds> for Duration {
     fn from(seconds: Seconds) -> Self {
         Duration::from_secs(u64::from(seconds.0))
-    }
-}
-
-impl fmt::Display for Seconds {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl FromStr for Seconds {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self, Error> {
-        let number = decimal(text.as_bytes()).and_then(|n| u32::try_from(n).ok());
-        number.map(Seconds).ok_or_else(|| {
-            Error::invalid(format!(
-                "seconds {} is not valid: it must be a whole number from 0 to {}",
-                excerpt(text.as_bytes()),
-                u32::MAX
-            ))
-        })
     }
 }
 
