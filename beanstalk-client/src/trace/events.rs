@@ -129,6 +129,14 @@ impl Process {
     }
 }
 
+/// An event of a slot, with these fields.
+#[cfg(feature = "tracing")]
+macro_rules! event {
+    ($level:ident, $slot:ident, { $($fields:tt)* }, $words:literal) => {
+        tracing::$level!(target: TARGET, { $slot, $($fields)* }, $words)
+    };
+}
+
 /// Records an event of a worker.
 pub(crate) fn worker(
     address: &Address,
@@ -142,121 +150,75 @@ pub(crate) fn worker(
 
         let slot = slot as i64;
         match what {
-            Kind::Connected => tracing::debug!(target: TARGET, { slot }, "the slot is ready"),
+            Kind::Connected => event!(debug, slot, {}, "the slot is ready"),
             // Failed attempts are recorded separately.
             Kind::Disconnected(error) if error.kind() == ErrorKind::ConnectionLost => {
                 connection_lost(address, Some(error));
             }
             Kind::Disconnected(error) => {
-                tracing::debug!(
-                    target: TARGET,
-                    {
-                        slot,
-                        "error.type" = error.kind().name(),
-                    },
+                event!(
+                    debug,
+                    slot,
+                    { "error.type" = error.kind().name() },
                     "the slot has no connection"
                 );
             }
             Kind::GivenUp => {
-                tracing::warn!(
-                    target: TARGET,
-                    {
-                        slot,
-                        server.address = %address.endpoint().host(),
-                    },
-                    "the server is given up"
-                );
+                event!(warn, slot, { server.address = %address.endpoint().host() }, "the server is given up");
             }
-            Kind::ServerReplaced => {
-                tracing::warn!(
-                    target: TARGET,
-                    {
-                        slot,
-                        server.address = %address.endpoint().host(),
-                    },
-                    "another server is at this address"
-                );
-            }
-            Kind::Refused { command, reply, in_a_row, pause } => {
-                tracing::warn!(
-                    target: TARGET,
-                    {
-                        slot,
-                        messaging.operation.name = command,
-                        reply,
-                        in_a_row = i64::from(*in_a_row),
-                        pause_ms = pause.as_millis() as i64,
-                    },
-                    "the server refuses the worker's requests"
-                );
-            }
-            Kind::ShortTimeToRun { job, ttr } => {
-                tracing::warn!(
-                    target: TARGET,
-                    {
-                        slot,
-                        messaging.message.id = %job,
-                        ttr_s = ttr.as_secs() as i64,
-                    },
-                    "the job's time to run is short"
-                );
-            }
-            Kind::LateHeartbeat { job, late } => {
-                tracing::warn!(
-                    target: TARGET,
-                    {
-                        slot,
-                        messaging.message.id = %job,
-                        late_ms = late.as_millis() as i64,
-                    },
-                    "the job's heartbeat was late"
-                );
-            }
+            Kind::ServerReplaced => event!(
+                warn,
+                slot,
+                { server.address = %address.endpoint().host() },
+                "another server is at this address"
+            ),
+            Kind::Refused { command, reply, in_a_row, pause } => event!(
+                warn,
+                slot,
+                {
+                    messaging.operation.name = command,
+                    reply,
+                    in_a_row = i64::from(*in_a_row),
+                    pause_ms = pause.as_millis() as i64,
+                },
+                "the server refuses the worker's requests"
+            ),
+            Kind::ShortTimeToRun { job, ttr } => event!(
+                warn,
+                slot,
+                { messaging.message.id = %job, ttr_s = ttr.as_secs() as i64 },
+                "the job's time to run is short"
+            ),
+            Kind::LateHeartbeat { job, late } => event!(
+                warn,
+                slot,
+                { messaging.message.id = %job, late_ms = late.as_millis() as i64 },
+                "the job's heartbeat was late"
+            ),
             Kind::Started(job) => {
-                tracing::trace!(
-                    target: TARGET,
-                    {
-                        slot,
-                        messaging.message.id = %job,
-                    },
-                    "the job is started"
-                );
+                event!(trace, slot, { messaging.message.id = %job }, "the job is started");
             }
             // Recorded within the span of its job.
             Kind::Failed { .. } => {}
             Kind::Poisoned { job, .. } => {
-                tracing::warn!(
-                    target: TARGET,
-                    {
-                        slot,
-                        messaging.message.id = %job,
-                    },
-                    "the job is not run"
-                );
+                event!(warn, slot, { messaging.message.id = %job }, "the job is not run");
             }
-            Kind::DeadLettered { job, reason, attempts } => {
-                tracing::warn!(
-                    target: TARGET,
-                    {
-                        slot,
-                        messaging.message.id = %job,
-                        attempts = *attempts as i64,
-                        reason = logs_errors.then(|| tracing::field::display(Words(reason))),
-                    },
-                    "the job went to the dead-letter tube"
-                );
-            }
-            Kind::Settled { job, fate } => {
-                tracing::debug!(
-                    target: TARGET,
-                    {
-                        slot,
-                        messaging.message.id = %job,
-                        outcome = fate.word(),
-                    },
-                    "the job is settled"
-                );
-            }
+            Kind::DeadLettered { job, reason, attempts } => event!(
+                warn,
+                slot,
+                {
+                    messaging.message.id = %job,
+                    attempts = *attempts as i64,
+                    reason = logs_errors.then(|| tracing::field::display(Words(reason))),
+                },
+                "the job went to the dead-letter tube"
+            ),
+            Kind::Settled { job, fate } => event!(
+                debug,
+                slot,
+                { messaging.message.id = %job, outcome = fate.word() },
+                "the job is settled"
+            ),
         }
     }
     #[cfg(not(feature = "tracing"))]
