@@ -147,15 +147,23 @@ mod asynchronous;
 #[cfg(feature = "blocking")]
 pub mod blocking;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
+mod client;
+#[cfg(any(feature = "tokio", feature = "blocking"))]
 mod commands;
 mod error;
 mod filter;
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+mod job_context;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 mod jobs;
 #[cfg(feature = "json")]
 mod json;
 mod options;
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+mod pipeline;
 mod produce;
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+mod producer;
 pub mod protocol;
 #[cfg(test)]
 #[cfg(feature = "serde")]
@@ -170,6 +178,8 @@ mod thread_tests;
 mod trace;
 mod types;
 mod work;
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+mod worker;
 
 #[cfg(feature = "stream")]
 pub use self::asynchronous::streams::{
@@ -226,6 +236,22 @@ pub type Metrics = queue_core::Metrics<ErrorKind>;
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// The replies to two commands that were sent in one write.
+///
+/// ```
+/// # let server = fixtures::beanstalkd::Server::start()?;
+/// use std::time::Duration;
+/// use beanstalk_client::{PutOptions, blocking::Client, protocol::{Delete, ReserveWithTimeout}};
+///
+/// # let address = server.address();
+/// let mut client = Client::connect(address)?;
+/// let first = client.put("a", PutOptions::default())?.id();
+/// let _ = client.put("b", PutOptions::default())?;
+/// let next = ReserveWithTimeout::new(Duration::ZERO)?;
+/// let (deleted, reserved) = client.call_pair(&Delete::new(first), &next)?;
+/// deleted?;
+/// assert_eq!(reserved?.job().expect("there is a second job").body, "b");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub type PairReply<A, B> =
     (Result<<A as protocol::Command>::Reply>, Result<<B as protocol::Command>::Reply>);
 

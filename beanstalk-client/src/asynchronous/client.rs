@@ -3,16 +3,13 @@
 use std::{
     future::poll_fn,
     task::{Context, Poll},
-    time::Duration,
 };
 
 use queue_core::{Duplex, Wire};
 
-use crate::{
-    Address, ConnectOptions, Epoch, Error, Metrics, PairReply, Result, TubeName,
-    protocol::{AnyCommand, ClientSession, Command, Reset, Response},
-    trace,
-};
+#[cfg(feature = "stream")]
+use crate::protocol::Response;
+use crate::{ConnectOptions, Error, Result, protocol::ClientSession};
 
 /// A connection to a beanstalkd server.
 ///
@@ -30,49 +27,10 @@ use crate::{
 /// [`reserve`](Self::reserve).
 pub struct Client {
     pub(crate) role: ClientSession,
-    wire: Wire<Error>,
+    pub(crate) wire: Wire<Error>,
 }
 
 impl Client {
-    /// Connects to a server: `"127.0.0.1:11300"`, `"unix:/run/beanstalkd.sock"`, an [`Address`], or [`ConnectOptions`].
-    ///
-    /// Tries every address that the name resolves to once, within the connect timeout.
-    ///
-    /// # Errors
-    ///
-    /// `Connect`, `Timeout(Connect)` or `Tls`; `InvalidInput` for an invalid address.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping closes the half-made connection.
-    pub async fn connect<O>(options: O) -> Result<Self>
-    where
-        O: TryInto<ConnectOptions>,
-        Error: From<O::Error>,
-    {
-        let mut client = Self::new(options)?;
-        client.role.connect();
-        client.ready().await?;
-        Ok(client)
-    }
-
-    /// Creates a client that connects at its first call, with all attempts of the [retry policy](crate::RetryPolicy):
-    /// for a service that may start before its server.
-    ///
-    /// # Errors
-    ///
-    /// `InvalidInput` for an invalid address, `Tls` for unusable TLS options.
-    pub fn new<O>(options: O) -> Result<Self>
-    where
-        O: TryInto<ConnectOptions>,
-        Error: From<O::Error>,
-    {
-        let options: ConnectOptions = options.try_into()?;
-        options.check()?;
-        let wire = Wire::to(&options);
-        Ok(Client { role: ClientSession::new(options, true), wire })
-    }
-
     /// Uses a connected stream. Such a client cannot reconnect; the address in `options` is only displayed. Set
     /// `TCP_NODELAY` on a TCP stream.
     pub fn from_stream(stream: impl Duplex + 'static, options: ConnectOptions) -> Self {
@@ -80,151 +38,8 @@ impl Client {
         Client { role: ClientSession::new(options, false), wire }
     }
 
-    /// Sends any command and waits for its reply.
-    ///
-    /// # Errors
-    ///
-    /// A refusal by the server, or any connection failure; see [`Error::fate`].
-    ///
-    /// # Cancel safety
-    ///
-    /// As for the [client](Self#cancel-safety) and, for commands that reserve, for [`reserve`](Self::reserve).
-    pub async fn call<C: Command>(&mut self, command: &C) -> Result<C::Reply> {
-        self.carry_out(command, ClientSession::begin).await
-    }
-
-    pub(crate) async fn carry_out<C: Command>(
-        &mut self,
-        command: &C,
-        begin: impl FnOnce(&mut ClientSession, &C),
-    ) -> Result<C::Reply> {
-        let mut operation = trace::command(&self.role, command);
-        let span = operation.span().clone();
-        span.follow(async {
-            begin(&mut self.role, command);
-            let outcome = self.reply().await;
-            self.role.conclude(command, outcome, &mut operation)
-        })
-        .await
-    }
-
-    /// Sends two commands in one write and waits for both replies: for example, to finish a job and reserve the next.
-    ///
-    /// # Errors
-    ///
-    /// A connection failure before the first reply. After that, each command has its own result.
-    ///
-    /// # Cancel safety
-    ///
-    /// As for [`call`](Self::call), for each of the two.
-    pub async fn call_pair<A: Command, B: Command>(
-        &mut self,
-        first: &A,
-        second: &B,
-    ) -> Result<PairReply<A, B>> {
-        let mut one = trace::command(&self.role, first);
-        let mut two = trace::command(&self.role, second);
-        let (span, second_span) = (one.span().clone(), two.span().clone());
-        let first_reply = span.follow(async {
-            self.role.begin_pair(first, second);
-            let outcome = self.reply().await;
-            self.role.conclude_first(first, outcome, [&mut one, &mut two])
-        });
-        let first_reply = first_reply.await?;
-        let second_reply = second_span.follow(async {
-            self.role.begin_second();
-            let outcome = self.reply().await;
-            self.role.conclude(second, outcome, &mut two)
-        });
-        Ok((first_reply, second_reply.await))
-    }
-
-    /// Reconnects now, and restores the used tube and the watch list. Jobs that the old connection held become ready
-    /// again.
-    ///
-    /// # Errors
-    ///
-    /// As [`connect`](Self::connect); the old connection is closed in any case.
-    ///
-    /// # Cancel safety
-    ///
-    /// The old connection is closed; the next call connects again.
-    pub async fn reconnect(&mut self) -> Result<()> {
-        self.role.connect();
-        self.ready().await
-    }
-
-    /// Resets the client to the state of a new one: it uses and watches only the tube `default`, and holds no job.
-    /// Pools call this before they hand the client to the next user.
-    ///
-    /// If the connection may hold a job, or a dropped call left a command or reply in flight, it is closed: its jobs
-    /// become ready with their priorities unchanged, and the next call connects. Otherwise the connection stays open,
-    /// and one round trip restores the defaults; none is needed if nothing has changed.
-    ///
-    /// # Errors
-    ///
-    /// A connection failure. The client is reset even then, and the next call connects.
-    ///
-    /// # Cancel safety
-    ///
-    /// The reset may be incomplete; call it again to finish it.
-    pub async fn reset(&mut self) -> Result<()> {
-        if let Reset::Send(commands) = self.role.session.to_reset() {
-            let outcome = self.send_all(commands).await;
-            if outcome.is_ok() {
-                return Ok(());
-            }
-            self.role.forget();
-            let _ = self.ready().await;
-            return outcome;
-        }
-        self.role.forget();
-        self.ready().await
-    }
-
-    async fn send_all(&mut self, commands: Vec<AnyCommand>) -> Result<()> {
-        if commands.is_empty() {
-            return Ok(());
-        }
-        let mut replies = self.call_many(commands);
-        while let Some(reply) = replies.next().await {
-            match reply? {
-                Response::Using(_) | Response::Watching(_) => {}
-                other => return Err(other.refuse()),
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether the connection was good when it was last used. If the peer has closed it since, only the next call
-    /// notices.
-    #[must_use]
-    pub fn is_connected(&self) -> bool {
-        self.wire.io().is_open() && self.role.session.is_open()
-    }
-
-    /// Checks, without waiting, whether the server has closed the idle connection.
-    ///
-    /// # Cancel safety
-    ///
-    /// Nothing is lost: bytes already read are kept.
-    pub async fn check_connection(&mut self) -> bool {
-        self.role.look();
-        self.ready().await.is_ok() && self.is_connected()
-    }
-
-    /// Waits until the role has the connection that it asked for.
-    pub(crate) async fn ready(&mut self) -> Result<()> {
-        self.outcome(ClientSession::ready).await
-    }
-
-    /// Waits for the reply to the command that was begun.
-    pub(crate) async fn reply(&mut self) -> Result<Response> {
-        self.outcome(ClientSession::reply).await
-    }
-
     /// Moves bytes until the role has an outcome. All pending work stays in the client when the future is dropped.
-    async fn outcome<T>(
+    pub(crate) async fn outcome<T>(
         &mut self,
         of: impl Fn(&mut ClientSession) -> Option<Result<T>>,
     ) -> Result<T> {
@@ -244,56 +59,5 @@ impl Client {
     ) -> Poll<Result<T>> {
         let Client { role, wire } = self;
         wire.poll(cx, role, of).map(|known| known.unwrap_or_else(|| Err(ClientSession::over())))
-    }
-
-    /// The tube that puts go to.
-    #[must_use]
-    pub fn used_tube(&self) -> &TubeName {
-        self.role.session.used_tube()
-    }
-
-    /// The tubes that reserves take from.
-    #[must_use]
-    pub fn watched_tubes(&self) -> &[TubeName] {
-        self.role.session.watched_tubes()
-    }
-
-    /// The number of the current connection. It changes with every reconnect.
-    #[must_use]
-    pub fn epoch(&self) -> Epoch {
-        self.role.session.epoch()
-    }
-
-    /// Metrics of this client, over all its connections.
-    #[must_use]
-    pub fn metrics(&self) -> &Metrics {
-        self.role.session.metrics()
-    }
-
-    /// The server's address.
-    #[must_use]
-    pub fn address(&self) -> &Address {
-        &self.role.options.address
-    }
-
-    /// Sets the reply timeout for all later calls.
-    pub fn set_reply_timeout(&mut self, timeout: Duration) {
-        self.role.set_reply_timeout(timeout);
-    }
-
-    /// Sets the total timeout of all later calls; see [`ConnectOptions::total_timeout`].
-    pub fn set_total_timeout(&mut self, timeout: Option<Duration>) {
-        self.role.options.server.total_timeout = timeout;
-    }
-}
-
-impl std::fmt::Debug for Client {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Client")
-            .field("address", &self.role.options.address)
-            .field("connected", &self.is_connected())
-            .field("used", self.used_tube())
-            .field("watched", &self.watched_tubes())
-            .finish_non_exhaustive()
     }
 }

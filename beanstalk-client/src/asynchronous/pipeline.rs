@@ -2,6 +2,7 @@
 
 use crate::{
     Client, Result,
+    pipeline::call_many,
     protocol::{Command, OldestCommand, Window},
 };
 
@@ -37,41 +38,16 @@ impl Client {
     where
         I: IntoIterator<Item: Command>,
     {
-        CallMany {
-            client: self,
-            commands: commands.into_iter(),
-            window: Window::new(),
-            started: false,
-        }
+        CallMany::new(self, commands.into_iter())
     }
 }
 
-/// The replies of a pipeline, in the order of its commands. See [`Client::call_many`].
-#[must_use = "nothing is sent until the replies are requested"]
-pub struct CallMany<'a, I: Iterator> {
-    pub(crate) client: &'a mut Client,
-    commands: I,
-    window: Window<I::Item>,
-    started: bool,
-}
+call_many!(async await);
 
 impl<I> CallMany<'_, I>
 where
     I: Iterator<Item: Command>,
 {
-    /// Maximum number of commands in flight; at least 1.
-    pub fn window(mut self, commands: usize) -> Self {
-        self.window.resize(commands);
-        self
-    }
-
-    /// Starts over with these commands, after the end of the earlier ones.
-    pub(crate) fn start_over(&mut self, commands: I) {
-        self.commands = commands;
-        self.window = Window::new();
-        self.started = false;
-    }
-
     /// The next reply; `None` after the last one.
     ///
     /// # Errors
@@ -84,26 +60,5 @@ where
     pub async fn next(&mut self) -> Option<Result<<I::Item as Command>::Reply>> {
         let span = self.window.span(&self.client.role);
         span.follow(self.next_reply()).await
-    }
-
-    async fn next_reply(&mut self) -> Option<Result<<I::Item as Command>::Reply>> {
-        let client = &mut *self.client;
-        if !self.started {
-            client.role.prepare();
-            let outcome = client.ready().await;
-            self.started = true;
-            if let Err(error) = outcome {
-                return self.window.fail(&mut client.role, &mut self.commands, error);
-            }
-        }
-        self.window.fill(&mut client.role.session, &mut self.commands);
-        let outcome = match self.window.head(&mut client.role)? {
-            OldestCommand::Refused(refusal) => return Some(Err(refusal)),
-            OldestCommand::Sent(ticket, wait) => {
-                client.role.await_reply(ticket, wait);
-                client.reply().await
-            }
-        };
-        self.window.complete(&mut client.role, outcome)
     }
 }

@@ -5,7 +5,7 @@ mod lead;
 mod many;
 mod receipt;
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use queue_core::{Operation, blocking::Wire, now, sync::Mutex};
 
@@ -15,9 +15,10 @@ use crate::{
     ConnectionState, Delivery, Error, Inserted, ProducerOptions, ProducerReport, PutOptions,
     Result, TubeName,
     produce::shared::SharedOutbox,
+    producer::producer,
     protocol::{
         Put,
-        producer::{Outbox, Policy, Probes, full, stable_hash},
+        producer::{Outbox, Policy, Probes, full},
     },
     trace,
 };
@@ -91,6 +92,8 @@ struct ProducerShared {
     /// The connection to each server; the caller that drives it holds the lock.
     wires: Vec<Mutex<Wire<Error>>>,
 }
+
+producer!();
 
 impl Producer {
     /// Makes a producer and connects it: to `"127.0.0.1:11300"`, to `"one:11300,two:11300"`, to
@@ -260,28 +263,6 @@ impl Producer {
         self.handle.shared.close()
     }
 
-    /// A handle to this producer whose puts use another [`Delivery`].
-    #[must_use]
-    pub fn delivery(&self, delivery: Delivery) -> Self {
-        let policy = Policy { delivery, ..self.policy };
-        Producer { handle: self.handle.clone(), policy }
-    }
-
-    /// A handle to this producer whose puts use another timeout.
-    #[must_use]
-    pub fn timeout(&self, timeout: Duration) -> Self {
-        let policy = Policy { timeout, ..self.policy };
-        Producer { handle: self.handle.clone(), policy }
-    }
-
-    /// A handle to this producer whose puts carry a key, by which [`Selection::ByKey`](crate::Selection::ByKey) selects
-    /// the server.
-    #[must_use]
-    pub fn key(&self, key: impl AsRef<[u8]>) -> Self {
-        let policy = Policy { key: Some(stable_hash(key.as_ref())), ..self.policy };
-        Producer { handle: self.handle.clone(), policy }
-    }
-
     /// The producer's counters so far and the state of its servers.
     #[must_use]
     pub fn report(&self) -> ProducerReport {
@@ -295,15 +276,5 @@ impl Producer {
     #[must_use]
     pub fn state(&self) -> ConnectionState {
         self.handle.shared.outbox.with(|outbox| outbox.state())
-    }
-}
-
-impl fmt::Debug for Producer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let report = self.report();
-        f.debug_struct("Producer")
-            .field("servers", &report.servers)
-            .field("queued_jobs", &report.queued_jobs)
-            .finish_non_exhaustive()
     }
 }

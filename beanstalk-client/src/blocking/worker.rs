@@ -21,12 +21,12 @@ use super::client::Client;
 use crate::{
     Error, ErrorKind, Fate, IntoOutcome, Result, SlotState, TubeName, WorkerEventKind,
     WorkerHandle, WorkerOptions, WorkerReport,
-    servers::none_can_be_reached,
     trace::JobReporter,
     work::{
         outcome::Ended,
         worker_status::{SlotServer, WorkerStatus},
     },
+    worker::worker,
 };
 
 type Handlers = BTreeMap<TubeName, Handler>;
@@ -67,24 +67,9 @@ pub struct Worker {
     handlers: Handlers,
 }
 
-impl Worker {
-    /// Creates a worker from [`WorkerOptions`], [`ConnectOptions`](crate::ConnectOptions), or comma-separated
-    /// addresses. It connects when it is run.
-    ///
-    /// # Errors
-    ///
-    /// `InvalidInput` for an invalid address, and for plain text to another machine when TLS is required.
-    pub fn new<O>(options: O) -> Result<Self>
-    where
-        O: TryInto<WorkerOptions>,
-        Error: From<O::Error>,
-    {
-        let options = options.try_into()?;
-        options.check()?;
-        let worker_status = WorkerStatus::new(&options);
-        Ok(Worker { worker_status, options, handlers: Handlers::new() })
-    }
+worker!();
 
+impl Worker {
     /// Serves a tube: `handler` runs for each of its jobs. Its return value decides what becomes of the job
     /// ([`IntoOutcome`]).
     ///
@@ -103,46 +88,6 @@ impl Worker {
         let handler: Handler = Box::new(move |job| Ended::with(handler(job)));
         self.handlers.insert(tube, handler);
         Ok(())
-    }
-
-    /// Creates a worker, and [checks](Self::check) that a server answers. Otherwise as [`new`](Self::new).
-    ///
-    /// # Errors
-    ///
-    /// As [`new`](Self::new) and [`check`](Self::check).
-    pub fn connect<O>(options: O) -> Result<Self>
-    where
-        O: TryInto<WorkerOptions>,
-        Error: From<O::Error>,
-    {
-        let worker = Self::new(options)?;
-        worker.check()?;
-        Ok(worker)
-    }
-
-    /// Asks whether there can be jobs now: makes one round trip to each server in turn until one answers, over a
-    /// separate connection that it closes again. For a worker that is not to start without a server.
-    ///
-    /// # Errors
-    ///
-    /// When no server answers, an error that names each and why: `Connect`, `Timeout`, `Tls`, `ConnectionLost`;
-    /// `UnexpectedReply` or `Protocol` when something else answers.
-    pub fn check(&self) -> Result<()> {
-        let mut failures = Vec::new();
-        for server in self.options.asked_once() {
-            let address = server.address().clone();
-            match Client::new(server).and_then(|mut client| client.list_tube_used()) {
-                Ok(_) => return Ok(()),
-                Err(error) => failures.push(error.with_server(address).with_fate(Fate::NotSent)),
-            }
-        }
-        none_can_be_reached(failures, "check").map_or(Ok(()), Err)
-    }
-
-    /// A handle to stop and observe the worker.
-    #[must_use]
-    pub fn handle(&self) -> WorkerHandle {
-        WorkerHandle { worker_status: self.worker_status.clone() }
     }
 
     /// Runs until [`WorkerHandle::stop`], or until the end set by the options. Without a registered tube it ends at
@@ -271,14 +216,5 @@ fn take_over(slot: &Mutex<Slot<'_>>, handover: &Handover) {
     while let Some(long) = handover.wait_for_long(job) {
         lock(slot).stand_in(long);
         job = Some(long);
-    }
-}
-
-impl std::fmt::Debug for Worker {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Worker")
-            .field("options", &self.options)
-            .field("tubes", &self.handlers.keys().collect::<Vec<_>>())
-            .finish_non_exhaustive()
     }
 }

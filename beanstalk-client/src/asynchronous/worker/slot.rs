@@ -10,11 +10,12 @@ use std::{
 use queue_core::{Haste, Wire, now};
 
 use super::{
-    context::{HandlerRequest, HandlerRequests, JobContext},
+    context::{HandlerRequests, JobContext},
     handlers::{Handlers, SlotHandlers},
 };
 use crate::{
     Address, Decision, Error, TubeName, WorkerEventKind, WorkerOptions,
+    job_context::HandlerRequest,
     protocol::{Action, WorkerSlot},
     trace::JobReporter,
     work::worker_status::{SlotServer, WorkerStatus},
@@ -137,7 +138,7 @@ impl Slot {
                         taken,
                         deferrals,
                         server,
-                        mail,
+                        Some(mail),
                         self.worker_status.stop.signal().clone(),
                     );
                     self.handlers.push(job);

@@ -17,9 +17,10 @@ use queue_core::{
     sync::{Condvar, Mutex},
 };
 
-use super::context::{Answers, HandlerRequest, JobContext};
+use super::context::{Answers, JobContext};
 use crate::{
     WorkerEventKind,
+    job_context::{HandlerRequest, MAX_ASKS},
     protocol::JobKey,
     trace::JobReporter,
     work::{outcome::Ended, view::ReservationState, worker_status::WorkerStatus},
@@ -69,9 +70,6 @@ const MOMENT: Duration = Duration::from_millis(1);
 
 /// Approximate time that a handler may run before another thread stands in for its own.
 const SHORT: Duration = Duration::from_millis(20);
-
-/// No handler needs more requests at once. Newer ones are dropped, since the oldest are already being answered.
-const MAX_ASKS: usize = 1024;
 
 impl Handover {
     /// Runs handlers of the queued jobs until the handover is closed.

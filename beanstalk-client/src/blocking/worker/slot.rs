@@ -13,12 +13,10 @@ use queue_core::{
     now,
 };
 
-use super::{
-    context::{HandlerRequest, JobContext},
-    handover::Handover,
-};
+use super::{context::JobContext, handover::Handover};
 use crate::{
     Address, Decision, Error, TubeName, WorkerEventKind, WorkerOptions,
+    job_context::HandlerRequest,
     protocol::{Action, JobKey, WorkerSlot},
     work::{
         view::ReservationState,
@@ -145,7 +143,7 @@ impl<'a> Slot<'a> {
                         taken,
                         deferrals,
                         server,
-                        handover,
+                        Some(handover),
                         self.worker_status.stop.signal().clone(),
                     );
                     if self.has_runner {

@@ -2,14 +2,10 @@
 
 use std::sync::Arc;
 
-use queue_core::Signal;
+use queue_core::lock;
 
-use super::context::{Answerer, ContextInner, JobContext};
-use crate::{
-    Address, Job, JobStats, LostReason, TubeName,
-    protocol::{HandlerJob, JobKey, ReservationChange},
-    work::view::test_stats,
-};
+use super::context::JobContext;
+use crate::{Job, JobStats, LostReason, job_context::test_job};
 
 /// A job for testing a handler without a worker or a server.
 ///
@@ -34,53 +30,4 @@ use crate::{
 #[derive(Debug)]
 pub struct TestJob(JobContext);
 
-impl TestJob {
-    /// A job of the tube `default`, reserved for the first time, with a time to run of one minute.
-    #[must_use]
-    pub fn new(job: Job) -> Self {
-        let (stats, tube) = (test_stats(&job).map(Box::new), TubeName::default());
-        let taken = HandlerJob { key: JobKey::default(), job, tube, stats, end: None };
-        let server = Arc::new(Address::default());
-        let test = TestJob(JobContext(ContextInner::new(
-            taken,
-            0,
-            server,
-            Answerer::Test,
-            Signal::default().into(),
-        )));
-        test.0.confirm_touch();
-        test.0.update(|view| view.touches = 0);
-        test
-    }
-
-    /// The context to pass to the handler.
-    #[must_use]
-    pub fn context(&self) -> JobContext {
-        self.0.clone()
-    }
-
-    /// Sets what [`stats`](JobContext::stats) and [`tube`](JobContext::tube) return. Use [`JobStats::parse`] for text
-    /// in the server's format.
-    pub fn set_stats(&self, stats: JobStats) {
-        self.0.update(|view| {
-            view.tube = stats.tube.clone();
-            view.stats = Some(Box::new(stats));
-        });
-    }
-
-    /// The number of times that the handler extended its reservation.
-    #[must_use]
-    pub fn touches(&self) -> u64 {
-        self.0.touches()
-    }
-
-    /// Ends the reservation.
-    pub fn lose(&self, reason: LostReason) {
-        self.0.update(|view| view.apply(ReservationChange::Lost(reason)));
-    }
-
-    /// Tells the handler that its worker is stopping.
-    pub fn stop(&self) {
-        self.0.stop();
-    }
-}
+test_job!();
