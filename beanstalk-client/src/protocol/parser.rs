@@ -136,24 +136,20 @@ impl Parser {
         }
         let bad = || Error::protocol("the reply line is not valid").with_detail(excerpt(&line));
         let number = |word: Option<&[u8]>| word.and_then(decimal).ok_or_else(bad);
-        let exact = |given: bool| if given { Err(bad()) } else { Ok(()) };
+        let optional = |word: Option<&[u8]>| word.map(|word| number(Some(word))).transpose();
+        let is_too_long = second.is_some()
+            && matches!(word, b"BURIED" | b"KICKED" | b"WATCHING" | b"OK")
+            || extra && matches!(word, b"RESERVED" | b"FOUND");
+        if is_too_long {
+            return Err(bad());
+        }
         let response = match word {
             b"INSERTED" => Response::Inserted(number(first)?.into()),
-            b"BURIED" => {
-                exact(second.is_some())?;
-                Response::Buried(first.map(|id| number(Some(id))).transpose()?.map(JobId::from))
-            }
-            b"KICKED" => {
-                exact(second.is_some())?;
-                Response::Kicked(first.map(|count| number(Some(count))).transpose()?)
-            }
-            b"WATCHING" => {
-                exact(second.is_some())?;
-                Response::Watching(number(first)?)
-            }
+            b"BURIED" => Response::Buried(optional(first)?.map(JobId::from)),
+            b"KICKED" => Response::Kicked(optional(first)?),
+            b"WATCHING" => Response::Watching(number(first)?),
             b"USING" if first.is_some() => Response::Using(line.slice("USING ".len()..)),
             b"RESERVED" | b"FOUND" => {
-                exact(extra)?;
                 let id = JobId::from(number(first)?);
                 let reserved = word == b"RESERVED";
                 let job = JobRef { id, reservation: reserved.then_some(self.epoch) };
@@ -161,7 +157,6 @@ impl Parser {
                 return Ok(None);
             }
             b"OK" => {
-                exact(second.is_some())?;
                 let size = number(first)?;
                 let limit = self.max_text();
                 if let Some(size) = usize::try_from(size).ok().filter(|size| *size <= limit) {

@@ -34,7 +34,7 @@ const MOST_BEYOND: u64 = 1_000_000;
 ///
 /// It asks for at most as many ids as the server has counted puts, and a million more; with both ends of a range,
 /// for the ids in it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct JobSearch {
     filter: JobFilter,
     stage: Stage,
@@ -62,8 +62,9 @@ pub struct JobSearch {
 }
 
 /// The purpose of the last queries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Stage {
+    #[default]
     New,
     Counted,
     /// To ask for the first jobs of all tubes.
@@ -97,23 +98,8 @@ impl JobSearch {
         JobSearch {
             left: filter.limit().unwrap_or(u64::MAX),
             filter,
-            stage: Stage::New,
-            jobs: VecDeque::new(),
-            counted: 0,
-            puts: 0,
-            at_first: (0, 0),
-            expected: 0,
-            found: 0,
-            is_ranged: false,
             lowest: 1,
-            newest: 0,
-            highest: 0,
-            range: None,
-            tubes: Vec::new(),
-            firsts: BTreeSet::new(),
-            beyond: None,
-            asked: 0,
-            missing: 0,
+            ..JobSearch::default()
         }
     }
 

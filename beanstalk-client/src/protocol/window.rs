@@ -104,19 +104,13 @@ impl<C: Command> Window<C> {
 
     /// The oldest command in flight. A refused one is removed.
     pub(crate) fn head(&mut self, client: &mut ClientSession) -> Option<OldestCommand> {
-        if let Some(WindowEntry::Sent(ticket, command)) = self.in_flight.front() {
+        if let WindowEntry::Sent(ticket, command) = self.in_flight.front()? {
             return Some(OldestCommand::Sent(*ticket, command.server_wait()));
         }
-        match self.in_flight.pop_front()? {
-            WindowEntry::Refused(refusal) => {
-                let outcome = Err::<(), _>(refusal);
-                self.notify(client, C::NAME, &outcome);
-                outcome.err().map(OldestCommand::Refused)
-            }
-            WindowEntry::Sent(ticket, command) => {
-                Some(OldestCommand::Sent(ticket, command.server_wait()))
-            }
-        }
+        let WindowEntry::Refused(refusal) = self.in_flight.pop_front()? else { return None };
+        let outcome = Err::<(), _>(refusal);
+        self.notify(client, C::NAME, &outcome);
+        outcome.err().map(OldestCommand::Refused)
     }
 
     /// Removes the oldest command and returns its outcome. An error that ends the connection also ends the pipeline.

@@ -7,7 +7,7 @@ use std::{
     time::Instant,
 };
 
-use queue_core::{Haste, Wire, now};
+use queue_core::{Wire, now};
 
 use super::{
     context::{HandlerRequests, JobContext},
@@ -72,7 +72,7 @@ impl Slot {
         self.role.wake_when_enough(cx.waker());
         for _ in 0..MAX_ROUNDS {
             let now = now();
-            self.heed_stop(now);
+            self.role.stop_as_told(self.worker_status.stop.asked(), now);
             self.answer_mail(cx, now);
             self.poll_handlers(cx, now);
             let has_actions = |role: &mut WorkerSlot| role.has_actions().then_some(());
@@ -87,14 +87,6 @@ impl Slot {
         }
         cx.waker().wake_by_ref();
         Poll::Pending
-    }
-
-    fn heed_stop(&mut self, now: Instant) {
-        match self.worker_status.stop.asked() {
-            Some(Haste::AtOnce) => self.role.stop_now(now),
-            Some(Haste::Gently) => self.role.stop(now),
-            None => {}
-        }
     }
 
     fn answer_mail(&mut self, cx: &Context<'_>, now: Instant) {

@@ -8,7 +8,6 @@ use std::{
 };
 
 use queue_core::{
-    Haste,
     blocking::{Drive, Wire},
     now,
 };
@@ -82,7 +81,7 @@ impl<'a> Slot<'a> {
     /// Serves the connection until something arrives, something is due, or a slice has passed.
     fn step(&mut self) {
         let now = now();
-        self.heed_stop(now);
+        self.role.stop_as_told(self.worker_status.stop.asked(), now);
         self.take_news(now);
         let was_connected = self.role.is_connected();
         let slice = if self.handover.is_idle() { SLICE } else { BUSY_SLICE };
@@ -98,14 +97,6 @@ impl<'a> Slot<'a> {
             }
             Drive::Over => self.is_over = true,
             Drive::Done(()) | Drive::Late => {}
-        }
-    }
-
-    fn heed_stop(&mut self, now: Instant) {
-        match self.worker_status.stop.asked() {
-            Some(Haste::AtOnce) => self.role.stop_now(now),
-            Some(Haste::Gently) => self.role.stop(now),
-            None => {}
         }
     }
 

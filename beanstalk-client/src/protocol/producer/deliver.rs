@@ -39,8 +39,7 @@ impl Outbox {
         for (from, taken) in waiting {
             self.place(from, taken, now);
         }
-        self.wakers.append(&mut self.watchers);
-        self.wakers.append(&mut self.checkers);
+        self.wake_waiting();
     }
 
     /// Moves puts that wait for a server that takes long to connect to one that is ready.
@@ -206,8 +205,7 @@ impl Outbox {
             }
             self.queue(other, put);
         }
-        self.wakers.append(&mut self.watchers);
-        self.wakers.append(&mut self.checkers);
+        self.wake_waiting();
     }
 
     /// Names the server in an error.
@@ -369,8 +367,7 @@ impl Outbox {
             // The rest was already answered.
             lane.log.take_all();
         }
-        self.wakers.append(&mut self.watchers);
-        self.wakers.append(&mut self.checkers);
+        self.wake_waiting();
     }
 }
 

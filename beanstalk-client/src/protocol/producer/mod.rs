@@ -87,15 +87,6 @@ pub(crate) enum Probes {
     ByPuts,
 }
 
-impl Probes {
-    fn is_in_background(self) -> bool {
-        match self {
-            Probes::InBackground => true,
-            Probes::ByPuts => false,
-        }
-    }
-}
-
 /// How to treat one put.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Policy {
@@ -136,8 +127,8 @@ impl Outbox {
             checkers: Vec::new(),
             report: ProducerReport::default(),
             is_closing: false,
-            probes: probes.is_in_background() && servers.len() > 1,
-            is_driven_by_callers: !probes.is_in_background(),
+            probes: probes == Probes::InBackground && servers.len() > 1,
+            is_driven_by_callers: probes == Probes::ByPuts,
             turn: servers.len().saturating_sub(1),
             has_helper: false,
             wakers: Vec::new(),
@@ -367,6 +358,11 @@ impl Outbox {
         for lane in &mut self.lanes {
             lane.wake_driver(&mut self.wakers);
         }
+        self.wake_waiting();
+    }
+
+    /// Wakes those who wait for connections, answers or the end.
+    fn wake_waiting(&mut self) {
         self.wakers.append(&mut self.watchers);
         self.wakers.append(&mut self.checkers);
     }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use queue_core::Claim;
+use queue_core::{Claim, Haste};
 
 use super::{Action, Ending, ExpectedReply, HeldPhase, JobKey, JobVerdict, WorkerSlot};
 use crate::{Error, protocol::ReserveWithTimeout};
@@ -109,6 +109,15 @@ impl WorkerSlot {
     pub fn stop_now(&mut self, now: Instant) {
         self.stop(now);
         self.stop = Some(now);
+    }
+
+    /// Stops as its worker was told to, if it was.
+    pub(crate) fn stop_as_told(&mut self, told: Option<Haste>, now: Instant) {
+        match told {
+            Some(Haste::AtOnce) => self.stop_now(now),
+            Some(Haste::Gently) => self.stop(now),
+            None => {}
+        }
     }
 
     pub(super) fn heed_stop(&mut self, now: Instant) {

@@ -14,7 +14,7 @@ use queue_core::{
 use super::{Action, Ending, ExpectedReply, HeldPhase, WorkerSlot};
 use crate::{
     Error, ErrorKind, Fate, JobFate, LostReason, SlotState, TubeName, WorkerEventKind,
-    protocol::{Ignore, Session, Stats, Watch},
+    protocol::{Ignore, Session, Stats, Watch, session},
     trace,
 };
 
@@ -65,10 +65,7 @@ impl Protocol for WorkerSlot {
 
     fn ended(&mut self, why: io::Error, _: &mut Io<Error>, _: Instant) -> Result<(), Error> {
         Err(match why.kind() {
-            io::ErrorKind::UnexpectedEof => {
-                let why = "the server closed the connection";
-                Error::new(ErrorKind::ConnectionLost, Fate::Unknown, why)
-            }
+            io::ErrorKind::UnexpectedEof => session::ended(),
             _ => Error::lost(why),
         })
     }
