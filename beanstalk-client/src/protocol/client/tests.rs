@@ -259,16 +259,28 @@ impl Bench {
         self.hand.turn()
     }
 
+    /// Begins a command; returns what the role wants then.
+    fn starts<C: Command>(&mut self, command: &C) -> Pulse {
+        self.hand.role.0.begin(command);
+        self.ask()
+    }
+
     /// Begins a command, and has it written; returns what was written.
     fn begin<C: Command>(&mut self, command: &C) -> String {
-        self.hand.role.0.begin(command);
-        self.ask();
+        self.starts(command);
         self.write()
     }
 
     /// Asks for a job, however long that takes.
     fn reserve(&mut self) -> String {
         self.hand.role.0.begin_reserve();
+        self.ask();
+        self.write()
+    }
+
+    /// As [`Self::begin`], for two commands.
+    fn begin_pair<A: Command, B: Command>(&mut self, first: &A, second: &B) -> String {
+        self.hand.role.0.begin_pair(first, second);
         self.ask();
         self.write()
     }
@@ -328,8 +340,7 @@ fn put(body: &str) -> Put<&str> {
 #[test]
 fn a_command_on_a_job_and_one_of_unknown_fate_are_never_repeated() {
     let mut bench = Bench::new(options());
-    bench.hand.role.0.begin(&Delete::new(JobId::from(7)));
-    bench.ask();
+    bench.starts(&Delete::new(JobId::from(7)));
     bench.hand.takes(5);
     assert_eq!(bench.lose(), Pulse::Close(None));
     let error = bench.hand.role.0.reply().unwrap().unwrap_err();
@@ -351,8 +362,7 @@ fn a_new_call_does_not_wait_for_the_long_delays_of_earlier_ones() {
     assert!(bench.hand.role.0.reply().unwrap().is_err());
     for call in 0..10 {
         let began = bench.hand.now;
-        bench.hand.role.0.begin(&ListTubeUsed);
-        let mut pulse = bench.ask();
+        let mut pulse = bench.starts(&ListTubeUsed);
         if let Pulse::Close(Some(first)) = pulse {
             assert!(first - began <= base, "call {call}: {:?}", first - began);
         }
@@ -373,8 +383,7 @@ fn a_new_call_does_not_wait_for_the_long_delays_of_earlier_ones() {
 fn a_total_deadline_reports_the_last_failure_once() {
     let options = options().total_timeout(Some(10 * SECOND));
     let mut bench = Bench::new(options.retry(RetryPolicy::new(100).backoff(SECOND, SECOND)));
-    bench.hand.role.0.begin(&put("body"));
-    bench.ask();
+    bench.starts(&put("body"));
     let mut pulse = bench.lose();
     while let Some(at) = pulse.until() {
         bench.hand.now = at;
@@ -505,8 +514,7 @@ fn an_earlier_reserve_is_overdue_only_when_nothing_of_its_reply_has_come() {
         // The first one that waits for it.
         bench.begin(&wait);
         bench.hand.now += 3600 * SECOND;
-        bench.hand.role.0.begin(&wait);
-        assert_eq!(bench.ask(), Pulse::Look);
+        assert_eq!(bench.starts(&wait), Pulse::Look);
         bench
     };
     let mut bench = left();
@@ -534,8 +542,7 @@ fn an_earlier_reserve_is_overdue_only_when_nothing_of_its_reply_has_come() {
 fn a_command_behind_a_reserve_that_waits_ends_the_sending_side() {
     let mut bench = Bench::new(options());
     bench.begin(&Reserve);
-    bench.hand.role.0.begin(&ListTubeUsed);
-    assert!(matches!(bench.ask(), Pulse::HalfClose(Some(_))));
+    assert!(matches!(bench.starts(&ListTubeUsed), Pulse::HalfClose(Some(_))));
     assert_eq!(bench.write(), "list-tube-used\r\n");
     let reply = bench.hear("TIMED_OUT\r\nUSING default\r\n");
     assert_eq!(reply.unwrap().unwrap(), Response::Using("default".into()));
@@ -578,8 +585,7 @@ fn a_touch_that_would_have_to_end_a_reserve_is_not_sent() {
     assert_eq!(error.kind(), ErrorKind::Timeout(Deadline::Reply));
     assert_eq!((error.fate(), error.command()), (Fate::NotSent, Some("touch")));
     // The job is held, so a command that finishes it is executed, and then the connection ends.
-    bench.hand.role.0.begin(&Delete::new(job));
-    assert!(matches!(bench.ask(), Pulse::HalfClose(Some(_))));
+    assert!(matches!(bench.starts(&Delete::new(job)), Pulse::HalfClose(Some(_))));
     assert_eq!(bench.write(), "delete 7\r\n");
     let reply = bench.hear("TIMED_OUT\r\nDELETED\r\n").unwrap().unwrap();
     assert_eq!(reply, Response::Deleted);
@@ -588,9 +594,7 @@ fn a_touch_that_would_have_to_end_a_reserve_is_not_sent() {
 #[test]
 fn a_pair_with_a_touch_waits_for_the_end_of_a_reserve() {
     let (mut bench, touch) = held_behind_a_reserve();
-    bench.hand.role.0.begin_pair(&Delete::new(JobId::from(5)), &touch);
-    bench.ask();
-    assert_eq!(bench.write(), "");
+    assert_eq!(bench.begin_pair(&Delete::new(JobId::from(5)), &touch), "");
     bench.hear("DEADLINE_SOON\r\n");
     assert_eq!(bench.write(), "delete 5\r\ntouch 7\r\n");
     let (mut bench, touch) = held_behind_a_reserve();
@@ -618,8 +622,7 @@ fn a_touch_whose_connection_is_lost_before_it_is_sent_says_so() {
 #[test]
 fn a_reserve_by_id_behind_a_waiting_reserve_opens_a_connection() {
     let (mut bench, _) = held_behind_a_reserve();
-    bench.hand.role.0.begin(&ReserveJob(9.into()));
-    assert_eq!(bench.ask(), Pulse::Close(None));
+    assert_eq!(bench.starts(&ReserveJob(9.into())), Pulse::Close(None));
     let (mut bench, touch) = held_behind_a_reserve();
     bench.hand.role.0.begin_pair(&Delete::new(touch.job().unwrap()), &ReserveJob(9.into()));
     assert!(matches!(bench.ask(), Pulse::HalfClose(Some(_))));
@@ -668,8 +671,7 @@ fn an_idle_connection_is_checked_before_use() {
     bench.begin(&put("a"));
     bench.hear("INSERTED 1\r\n");
     bench.hand.now += 5 * SECOND;
-    bench.hand.role.0.begin(&put("b"));
-    assert_eq!(bench.ask(), Pulse::Peek);
+    assert_eq!(bench.starts(&put("b")), Pulse::Peek);
     bench.hand.loses(std::io::ErrorKind::UnexpectedEof);
     assert!(matches!(bench.ask(), Pulse::Dial { server: 0, .. }), "nothing was sent on it");
     bench.hand.opens();

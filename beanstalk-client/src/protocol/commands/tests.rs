@@ -76,44 +76,53 @@ fn accepted<C: Command<Reply: Debug>>(command: &C) -> Vec<String> {
     results.map(|result| format!("{result:?}")).collect()
 }
 
+/// Each command with its line, and how many of all replies it takes.
 #[test]
 fn every_command_is_one_line_and_a_put_has_its_body() {
     let put = PutOptions::default().priority(1).delay(seconds(2)).ttr(seconds(3));
     let release = ReleaseOptions::new(4).delay(seconds(5));
-    for (said, expected) in [
-        (line(&Put::new("ab\r\n", put).unwrap()), "put 1 2 3 4\r\nab\r\n"),
-        (line(&Use(tube())), "use mail"),
-        (line(&Reserve), "reserve"),
-        (line(&ReserveWithTimeout::new(seconds(9)).unwrap()), "reserve-with-timeout 9"),
-        (line(&ReserveJob(id())), "reserve-job 42"),
-        (line(&Delete::new(ID)), "delete 42"),
-        (line(&Release::new(ID, release).unwrap()), "release 42 4 5"),
-        (line(&Bury::new(ID, 6)), "bury 42 6"),
-        (line(&Touch::new(ID)), "touch 42"),
-        (line(&Watch(tube())), "watch mail"),
-        (line(&Ignore(tube())), "ignore mail"),
-        (line(&Peek(id())), "peek 42"),
-        (line(&PeekReady), "peek-ready"),
-        (line(&PeekDelayed), "peek-delayed"),
-        (line(&PeekBuried), "peek-buried"),
-        (line(&Kick(5)), "kick 5"),
-        (line(&Kick(u64::MAX)), "kick 4294967295"),
-        (line(&KickJob::new(ID)), "kick-job 42"),
-        (line(&StatsJob(id())), "stats-job 42"),
-        (line(&StatsTube(tube())), "stats-tube mail"),
-        (line(&Stats), "stats"),
-        (line(&ListTubes), "list-tubes"),
-        (line(&ListTubeUsed), "list-tube-used"),
-        (line(&ListTubesWatched), "list-tubes-watched"),
-        (line(&PauseTube::new(tube(), seconds(8)).unwrap()), "pause-tube mail 8"),
-        (line(&Quit), "quit"),
+    fn row<C: Command<Reply: Debug>>(
+        command: &C,
+        line: &'static str,
+        replies: usize,
+    ) -> (String, Vec<String>, &'static str, usize) {
+        (self::line(command), accepted(command), line, replies)
+    }
+    for (said, accepted, expected, replies) in [
+        row(&Put::new("ab\r\n", put).unwrap(), "put 1 2 3 4\r\nab\r\n", 2),
+        row(&Use(tube()), "use mail", 1),
+        row(&Reserve, "reserve", 4),
+        row(&ReserveWithTimeout::new(seconds(9)).unwrap(), "reserve-with-timeout 9", 4),
+        row(&ReserveJob(id()), "reserve-job 42", 2),
+        row(&Delete::new(ID), "delete 42", 1),
+        row(&Release::new(ID, release).unwrap(), "release 42 4 5", 3),
+        row(&Bury::new(ID, 6), "bury 42 6", 2),
+        row(&Touch::new(ID), "touch 42", 1),
+        row(&Watch(tube()), "watch mail", 1),
+        row(&Ignore(tube()), "ignore mail", 1),
+        row(&Peek(id()), "peek 42", 2),
+        row(&PeekReady, "peek-ready", 3),
+        row(&PeekDelayed, "peek-delayed", 3),
+        row(&PeekBuried, "peek-buried", 3),
+        row(&Kick(5), "kick 5", 1),
+        row(&Kick(u64::MAX), "kick 4294967295", 2),
+        row(&KickJob::new(ID), "kick-job 42", 1),
+        row(&StatsJob(id()), "stats-job 42", 1),
+        row(&StatsTube(tube()), "stats-tube mail", 1),
+        row(&Stats, "stats", 0),
+        row(&ListTubes, "list-tubes", 0),
+        row(&ListTubeUsed, "list-tube-used", 2),
+        row(&ListTubesWatched, "list-tubes-watched", 0),
+        row(&PauseTube::new(tube(), seconds(8)).unwrap(), "pause-tube mail 8", 1),
+        row(&Quit, "quit", 1),
     ] {
         assert_eq!(said, format!("{expected}\r\n"));
+        assert_eq!(accepted.len(), replies, "{expected}: {accepted:?}");
     }
 }
 
 #[test]
-fn every_command_takes_its_own_replies_and_refuses_those_of_others() {
+fn replies_become_the_values_of_their_commands() {
     let reserved = |reply: &Reserved| matches!(reply, Reserved::Job(job) if job.id == id());
     assert!(reserved(&Reserve.decode(Response::Reserved(job(ID))).unwrap()));
     assert!(matches!(Reserve.decode(Response::TimedOut), Ok(Reserved::TimedOut)));
@@ -128,36 +137,6 @@ fn every_command_takes_its_own_replies_and_refuses_those_of_others() {
     assert_eq!(Watch(tube()).decode(Response::Watching(3)).unwrap(), 3);
     assert_eq!(Kick(5).decode(Response::Kicked(Some(5))).unwrap(), 5);
     assert_eq!(Kick(5).decode(Response::Kicked(Some(0))).unwrap(), 0);
-
-    for (name, accepted, replies) in [
-        ("put", accepted(&put), 2),
-        ("use", accepted(&Use(tube())), 1),
-        ("reserve", accepted(&Reserve), 4),
-        ("reserve-with-timeout", accepted(&ReserveWithTimeout::new(seconds(0)).unwrap()), 4),
-        ("reserve-job", accepted(&ReserveJob(id())), 2),
-        ("delete", accepted(&Delete::new(ID)), 1),
-        ("release", accepted(&release), 3),
-        ("bury", accepted(&Bury::new(ID, 0)), 2),
-        ("touch", accepted(&Touch::new(ID)), 1),
-        ("watch", accepted(&Watch(tube())), 1),
-        ("ignore", accepted(&Ignore(tube())), 1),
-        ("peek", accepted(&Peek(id())), 2),
-        ("peek-ready", accepted(&PeekReady), 3),
-        ("peek-delayed", accepted(&PeekDelayed), 3),
-        ("peek-buried", accepted(&PeekBuried), 3),
-        ("kick", accepted(&Kick(5)), 1),
-        ("kick-job", accepted(&KickJob::new(ID)), 1),
-        ("stats-job", accepted(&StatsJob(id())), 1),
-        ("stats-tube", accepted(&StatsTube(tube())), 1),
-        ("stats", accepted(&Stats), 0),
-        ("list-tubes", accepted(&ListTubes), 0),
-        ("list-tube-used", accepted(&ListTubeUsed), 2),
-        ("list-tubes-watched", accepted(&ListTubesWatched), 0),
-        ("pause-tube", accepted(&PauseTube::new(tube(), seconds(0)).unwrap()), 1),
-        ("quit", accepted(&Quit), 1),
-    ] {
-        assert_eq!(accepted.len(), replies, "{name}: {accepted:?}");
-    }
 }
 
 #[test]

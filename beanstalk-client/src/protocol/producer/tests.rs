@@ -305,7 +305,7 @@ const FRAMES: usize = "use tube0\r\n".len() + "put 1024 0 60 5\r\n00000\r\n".len
 fn a_put_whose_connection_breaks_at_any_byte_has_the_fate_of_its_last_byte() {
     for delivery in [Delivery::AtMostOnce, Delivery::AtLeastOnce] {
         for takes in 0..=FRAMES {
-            let mut world = World::new(1, Selection::InOrder, some_probes());
+            let mut world = World::new(1, Selection::InOrder, Probes::ByPuts);
             world.turn(0, 0, 0);
             world.put(0, delivery, 60);
             // Connects; gets the bytes to write; writes a part of them.
@@ -341,7 +341,7 @@ fn a_put_whose_connection_breaks_at_any_byte_has_the_fate_of_its_last_byte() {
 fn a_flapping_link_makes_progress_and_resends_little() {
     const PUTS: u64 = 20;
     for lives in [FRAMES, 60, 100, 200, 400] {
-        let mut world = World::new(1, Selection::InOrder, some_probes());
+        let mut world = World::new(1, Selection::InOrder, Probes::ByPuts);
         for _ in 0..PUTS {
             world.put(0, Delivery::AtLeastOnce, 600);
         }
@@ -374,7 +374,7 @@ fn a_flapping_link_makes_progress_and_resends_little() {
 #[test]
 fn a_connection_after_a_loss_doubles_its_window_with_each_answer() {
     let frame = (FRAMES - "use tube0\r\n".len()) as u64;
-    let mut world = World::new(1, Selection::InOrder, some_probes());
+    let mut world = World::new(1, Selection::InOrder, Probes::ByPuts);
     for _ in 0..20 {
         world.put(0, Delivery::AtLeastOnce, 600);
     }
@@ -407,7 +407,7 @@ fn a_connection_after_a_loss_doubles_its_window_with_each_answer() {
 
 #[test]
 fn a_put_that_finds_nothing_connected_has_its_server_tried_again() {
-    let mut world = World::new(1, Selection::InOrder, some_probes());
+    let mut world = World::new(1, Selection::InOrder, Probes::ByPuts);
     world.servers[0].is_down = true;
     let base = Duration::from_millis(100);
     let mut last = world.now;
@@ -435,7 +435,7 @@ fn a_put_that_finds_nothing_connected_has_its_server_tried_again() {
 
 #[test]
 fn a_spare_server_that_was_not_needed_yet_is_better_than_one_that_failed() {
-    let mut world = World::new(2, Selection::InOrder, some_probes());
+    let mut world = World::new(2, Selection::InOrder, Probes::ByPuts);
     assert_eq!(world.outbox.state(), ConnectionState::Idle);
     world.servers[0].is_down = true;
     world.put(0, Delivery::AtMostOnce, 60);
@@ -445,13 +445,9 @@ fn a_spare_server_that_was_not_needed_yet_is_better_than_one_that_failed() {
     assert_eq!(world.outbox.state(), ConnectionState::Idle);
 }
 
-fn some_probes() -> Probes {
-    Probes::ByPuts
-}
-
 #[test]
 fn waiters_get_room_in_order() {
-    let mut world = World::new(1, Selection::InOrder, some_probes());
+    let mut world = World::new(1, Selection::InOrder, Probes::ByPuts);
     for _ in 0..20 {
         world.put(0, Delivery::AtMostOnce, 60);
     }
@@ -480,7 +476,7 @@ fn waiters_get_room_in_order() {
 
 #[test]
 fn a_caller_that_queues_for_room_that_is_free_by_then_gets_it() {
-    let mut world = World::new(1, Selection::InOrder, some_probes());
+    let mut world = World::new(1, Selection::InOrder, Probes::ByPuts);
     let place = world.stand_in_line(1, None);
     assert!(has_room(&mut world, place, 1).unwrap().is_ok());
     world.settle();
@@ -492,7 +488,7 @@ fn overdue_kind() -> ErrorKind {
 
 #[test]
 fn a_put_without_a_server_fails_with_the_reason() {
-    let mut world = World::new(1, Selection::InOrder, some_probes());
+    let mut world = World::new(1, Selection::InOrder, Probes::ByPuts);
     world.servers[0].is_down = true;
     world.put(0, Delivery::AtMostOnce, 3);
     for _ in 0..40 {
@@ -509,7 +505,7 @@ fn a_put_without_a_server_fails_with_the_reason() {
 
 #[test]
 fn a_put_that_a_draining_server_refuses_waits_for_a_server_that_is_only_away() {
-    let mut world = World::new(2, Selection::InOrder, some_probes());
+    let mut world = World::new(2, Selection::InOrder, Probes::ByPuts);
     world.servers[0].refuses = true;
     let turns = |world: &mut World| {
         world.rounds(8);
@@ -562,7 +558,7 @@ fn queued(outbox: &Outbox) -> Vec<usize> {
 #[test]
 fn a_failed_use_never_misroutes_puts_silently() {
     for answer in ["OUT_OF_MEMORY\r\n", "USING tube\r\n"] {
-        let mut world = World::new(1, Selection::InOrder, some_probes());
+        let mut world = World::new(1, Selection::InOrder, Probes::ByPuts);
         world.put(0, Delivery::AtMostOnce, 60);
         world.write(0);
         world.servers[0].connection.replies[0] = answer.to_owned();
@@ -576,7 +572,7 @@ fn a_failed_use_never_misroutes_puts_silently() {
 /// Each attempt would put copies into the tube that was used before.
 #[test]
 fn puts_wait_for_the_answer_to_a_use_that_was_refused() {
-    let mut world = World::new(1, Selection::InOrder, some_probes());
+    let mut world = World::new(1, Selection::InOrder, Probes::ByPuts);
     for _ in 0..10 {
         world.put(0, Delivery::AtLeastOnce, 600);
     }
@@ -596,7 +592,7 @@ fn puts_wait_for_the_answer_to_a_use_that_was_refused() {
 /// Idle cost: once everything has its answer, nothing is sent, and after the last deadline nothing wakes.
 #[test]
 fn an_idle_producer_sends_nothing() {
-    let mut world = World::new(1, Selection::InOrder, some_probes());
+    let mut world = World::new(1, Selection::InOrder, Probes::ByPuts);
     for _ in 0..3 {
         world.put(0, Delivery::AtLeastOnce, 60);
     }
@@ -764,7 +760,7 @@ impl Peer for Server {
 fn each_put_gets_its_fate_on_any_schedule_and_network() {
     for seed in seeds(300) {
         let mut random = queue_core::Random::new(seed);
-        let probes = if seed % 2 == 0 { some_probes() } else { other_probes() };
+        let probes = if seed % 2 == 0 { Probes::ByPuts } else { Probes::InBackground };
         let world = World::new(1, Selection::InOrder, probes);
         let refuse = || Error::new(ErrorKind::Connect, Fate::NotSent, "refused");
         let mut proof = Proof::new(world, Server::default(), refuse, seed);
@@ -791,8 +787,4 @@ fn each_put_gets_its_fate_on_any_schedule_and_network() {
         std::mem::swap(&mut proof.role.0.servers[0], &mut proof.peer);
         proof.role.0.check();
     }
-}
-
-fn other_probes() -> Probes {
-    Probes::InBackground
 }

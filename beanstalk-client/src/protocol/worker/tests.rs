@@ -299,6 +299,14 @@ impl Bench {
         bench
     }
 
+    /// A slot that was given a job, with its actions dropped.
+    fn taken(options: &WorkerOptions, job: u64) -> Self {
+        let mut bench = Bench::connected(options);
+        bench.hear(&reserved(job));
+        bench.did();
+        bench
+    }
+
     /// With this job in the handler, whose counters were read.
     fn running(options: &WorkerOptions, job: u64, ttr: u64) -> Self {
         let mut bench = Bench::connected(options);

@@ -83,9 +83,7 @@ fn a_pair_that_was_not_sent_whole_is_sent_again_as_a_pair() {
 #[test]
 fn a_command_after_a_pair_that_acted_on_a_job_is_repeated_as_any_other() {
     let mut bench = Bench::new(options());
-    bench.hand.role.0.begin_pair(&put("one"), &Delete::new(JobId::from(7)));
-    bench.ask();
-    bench.write();
+    bench.begin_pair(&put("one"), &Delete::new(JobId::from(7)));
     assert!(bench.hear("INSERTED 1\r\n").is_some());
     bench.hand.role.0.begin_second();
     assert!(bench.hear("DELETED\r\n").is_some());
@@ -121,8 +119,7 @@ fn a_total_deadline_reports_how_the_last_connection_was_lost() {
     let mut bench = Bench::new(options().total_timeout(Some(5 * SECOND)));
     bench.begin(&Use("mine".try_into().unwrap()));
     bench.hear("USING mine\r\n");
-    bench.hand.role.0.begin(&put("body"));
-    bench.ask();
+    bench.starts(&put("body"));
     let end = Some(bench.hand.now + 5 * SECOND);
     bench.hand.takes(5);
     let Pulse::Dial { by, .. } = bench.lose() else { panic!("it is tried again") };
@@ -137,9 +134,7 @@ fn a_total_deadline_reports_how_the_last_connection_was_lost() {
 #[test]
 fn both_commands_of_a_pair_have_one_total_deadline() {
     let mut bench = Bench::new(options().total_timeout(Some(5 * SECOND)));
-    bench.hand.role.0.begin_pair(&put("one"), &put("two"));
-    bench.ask();
-    bench.write();
+    bench.begin_pair(&put("one"), &put("two"));
     bench.hand.now += 3 * SECOND;
     assert!(bench.hear("INSERTED 1\r\n").is_some());
     bench.hand.role.0.begin_second();
@@ -166,8 +161,7 @@ fn an_untaken_outcome_is_not_given_to_the_next_call() {
 #[test]
 fn bytes_that_come_before_a_command_is_written_are_left_until_then() {
     let mut bench = Bench::new(options());
-    bench.hand.role.0.begin(&ListTubeUsed);
-    bench.ask();
+    bench.starts(&ListTubeUsed);
     assert!(bench.hear("USING default\r\n").is_none());
     bench.write();
     bench.ask();
@@ -178,8 +172,7 @@ fn bytes_that_come_before_a_command_is_written_are_left_until_then() {
 fn a_server_that_sends_unsolicited_data_is_retried_after_a_pause() {
     let mut bench = Bench::new(options());
     bench.hand.comes(b"USING default\r\n");
-    bench.hand.role.0.begin(&ListTubeUsed);
-    assert_eq!(bench.ask(), Pulse::Close(None));
+    assert_eq!(bench.starts(&ListTubeUsed), Pulse::Close(None));
     bench.hand.closes();
     assert!(matches!(bench.ask(), Pulse::Close(Some(_))));
 }
@@ -217,8 +210,7 @@ fn a_call_without_reconnects_states_the_reason() {
     let mut bench = Bench::new(options().reply_timeout(3 * SECOND).retry(RetryPolicy::never()));
     bench.begin(&put("dropped"));
     bench.hand.now += 3 * SECOND;
-    bench.hand.role.0.begin(&ListTubeUsed);
-    assert_eq!(bench.ask(), Pulse::Look);
+    assert_eq!(bench.starts(&ListTubeUsed), Pulse::Look);
     bench.hand.looked();
     assert_eq!(bench.ask(), Pulse::Close(None));
     bench.hand.closes();
@@ -236,8 +228,7 @@ fn a_client_of_a_given_stream_has_no_other() {
     bench.puts_in_part();
     assert_eq!(bench.lose(), Pulse::Close(None));
     assert_eq!(bench.failure(), (ErrorKind::ConnectionLost, Fate::NotSent));
-    bench.hand.role.0.begin(&put("body"));
-    assert_eq!(bench.ask(), Pulse::Close(None));
+    assert_eq!(bench.starts(&put("body")), Pulse::Close(None));
     let error = bench.hand.role.0.reply().unwrap().unwrap_err();
     assert!(error.to_string().ends_with("cannot reconnect"), "{error}");
 }
@@ -294,9 +285,7 @@ fn failures_are_counted_and_a_new_reply_timeout_counts_from_the_next_call() {
     assert_eq!(client.session.metrics().errors_of(error.kind()), 1);
     // The failure of a pair is counted once.
     let mut bench = Bench::new(options());
-    bench.hand.role.0.begin_pair(&put("one"), &put("two"));
-    bench.ask();
-    bench.write();
+    bench.begin_pair(&put("one"), &put("two"));
     bench.lose();
     let outcome = bench.hand.role.0.reply().unwrap();
     let operations = [&mut Operation::none(), &mut Operation::none()];
@@ -318,8 +307,7 @@ fn unsolicited_data_is_read_up_to_a_limit() {
 #[test]
 fn a_command_is_written_whole_although_it_is_refused_before() {
     let mut bench = Bench::new(options());
-    bench.hand.role.0.begin(&put("body"));
-    bench.ask();
+    bench.starts(&put("body"));
     bench.hand.takes(10);
     assert!(bench.hear("JOB_TOO_BIG\r\n").is_none());
     assert_eq!(bench.write(), " 60 4\r\nbody\r\n");

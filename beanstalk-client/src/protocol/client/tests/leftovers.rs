@@ -98,9 +98,7 @@ fn a_reserve_whose_predecessor_is_lost_may_have_lost_its_job() {
 fn a_touch_waits_for_all_reserves_that_are_left() {
     let (mut bench, touch) = held_behind_a_reserve();
     bench.hear("TIMED_OUT\r\n");
-    bench.hand.role.0.begin_pair(&ReserveJob(8.into()), &Reserve);
-    bench.ask();
-    assert_eq!(bench.write(), "reserve-job 8\r\nreserve\r\n");
+    assert_eq!(bench.begin_pair(&ReserveJob(8.into()), &Reserve), "reserve-job 8\r\nreserve\r\n");
     assert_eq!(bench.begin(&touch), "");
     assert!(bench.hear("NOT_FOUND\r\n").is_none());
     assert_eq!(bench.write(), "", "the other one is still there");
@@ -158,8 +156,7 @@ fn the_time_of_an_earlier_reserve_is_not_that_of_one_before() {
     assert!(bench.hear("TIMED_OUT\r\n").is_some());
     bench.hand.now += 30 * SECOND;
     bench.hand.looked();
-    bench.hand.role.0.begin(&ListTubeUsed);
-    bench.ask();
+    bench.starts(&ListTubeUsed);
     bench.hand.looked();
     bench.ask();
     bench.write();
@@ -184,8 +181,7 @@ fn a_reply_that_stopped_in_the_middle_is_overdue_as_any_other() {
     bench.begin(&wait(5));
     bench.hear("RESER");
     bench.hand.now += 15 * SECOND;
-    bench.hand.role.0.begin(&wait(5));
-    assert_eq!(bench.ask(), Pulse::Look, "it may be here by now");
+    assert_eq!(bench.starts(&wait(5)), Pulse::Look, "it may be here by now");
     bench.hand.looked();
     assert_eq!(bench.ask(), Pulse::Close(None));
     assert_eq!(bench.failure().0, ErrorKind::Timeout(Deadline::Reply));
@@ -194,15 +190,11 @@ fn a_reply_that_stopped_in_the_middle_is_overdue_as_any_other() {
 #[test]
 fn commands_of_a_pair_go_out_together_unless_an_earlier_reserve_is_left() {
     let mut bench = Bench::new(options());
-    bench.hand.role.0.begin_pair(&Reserve, &Stats);
-    bench.ask();
-    assert_eq!(bench.write(), "reserve\r\nstats\r\n");
+    assert_eq!(bench.begin_pair(&Reserve, &Stats), "reserve\r\nstats\r\n");
     // The server answers such a one at once.
     let mut bench = Bench::new(options());
     bench.begin(&wait(0));
-    bench.hand.role.0.begin_pair(&Reserve, &Stats);
-    bench.ask();
-    assert_eq!(bench.write(), "reserve\r\nstats\r\n");
+    assert_eq!(bench.begin_pair(&Reserve, &Stats), "reserve\r\nstats\r\n");
     let mut bench = Bench::new(options());
     bench.begin(&Reserve);
     bench.hand.role.0.begin_pair(&Delete::new(JobId::from(7)), &Stats);
@@ -216,6 +208,5 @@ fn a_reserve_does_not_wait_on_a_connection_that_ends() {
     let mut bench = Bench::new(options());
     bench.begin(&Reserve);
     bench.begin(&ListTubeUsed);
-    bench.hand.role.0.begin(&Reserve);
-    assert_eq!(bench.ask(), Pulse::Close(None));
+    assert_eq!(bench.starts(&Reserve), Pulse::Close(None));
 }

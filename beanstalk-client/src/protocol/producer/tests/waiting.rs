@@ -25,7 +25,7 @@ impl Sleeper {
 
 #[test]
 fn a_flush_waits_for_the_puts_before_it() {
-    let mut world = World::new(1, Selection::InOrder, some_probes());
+    let mut world = World::new(1, Selection::InOrder, Probes::ByPuts);
     let nothing = world.outbox.mark();
     assert!(world.outbox.poll_passed(nothing, Waker::noop()).is_ready());
     world.put(0, Delivery::AtMostOnce, 60);
@@ -66,7 +66,7 @@ fn a_flush_waits_for_the_puts_before_it() {
 
 #[test]
 fn connect_returns_the_first_connection_or_all_failures() {
-    let mut world = World::new(2, Selection::InOrder, some_probes());
+    let mut world = World::new(2, Selection::InOrder, Probes::ByPuts);
     world.servers[0].is_down = true;
     world.outbox.want_connections();
     let sleeper = Sleeper::new();
@@ -78,7 +78,7 @@ fn connect_returns_the_first_connection_or_all_failures() {
     assert!(sleeper.is_awake(&mut world.outbox));
     assert!(matches!(world.outbox.poll_connected(Waker::noop()), Poll::Ready(Ok(()))));
 
-    let mut world = World::new(2, Selection::InOrder, some_probes());
+    let mut world = World::new(2, Selection::InOrder, Probes::ByPuts);
     world.servers[0].is_down = true;
     world.servers[1].is_down = true;
     world.outbox.want_connections();
@@ -90,7 +90,7 @@ fn connect_returns_the_first_connection_or_all_failures() {
         world.outbox.addresses.iter().map(|at| format!("{at}: refused")).collect();
     assert!(error.to_string().ends_with(&causes.join("; ")), "{error}");
 
-    let mut world = World::new(1, Selection::InOrder, some_probes());
+    let mut world = World::new(1, Selection::InOrder, Probes::ByPuts);
     world.servers[0].is_down = true;
     world.outbox.want_connections();
     world.turn(0, 0, 0);
@@ -98,7 +98,7 @@ fn connect_returns_the_first_connection_or_all_failures() {
     let expected = format!("connect to {}: refused", world.outbox.addresses[0]);
     assert_eq!((error.to_string(), error.fate()), (expected, Fate::NotSent));
     // A server that accepts and says nothing has failed, too.
-    let mut world = World::new(1, Selection::InOrder, some_probes());
+    let mut world = World::new(1, Selection::InOrder, Probes::ByPuts);
     world.outbox.want_connections();
     let Pulse::Dial { by: Some(by), .. } = world.ask(0) else { panic!() };
     world.servers[0].connect();
@@ -113,7 +113,7 @@ fn connect_returns_the_first_connection_or_all_failures() {
 
 #[test]
 fn a_closed_producer_finishes_accepted_puts_only() {
-    let mut world = World::new(1, Selection::InOrder, some_probes());
+    let mut world = World::new(1, Selection::InOrder, Probes::ByPuts);
     for _ in 0..20 {
         world.put(0, Delivery::AtMostOnce, 60);
     }
@@ -135,14 +135,14 @@ fn a_closed_producer_finishes_accepted_puts_only() {
     assert!(world.outbox.poll_closed(Waker::noop()).is_ready());
     assert_eq!(world.outbox.state(), ConnectionState::Closed);
     // A driver that has its own last turn to do is waited for.
-    let mut world = World::new(1, Selection::InOrder, some_probes());
+    let mut world = World::new(1, Selection::InOrder, Probes::ByPuts);
     world.outbox.lanes[0].is_driven = true;
     world.outbox.close();
     assert!(world.outbox.poll_closed(Waker::noop()).is_pending());
     world.ask(0);
     assert!(world.outbox.poll_closed(Waker::noop()).is_ready());
     // Without a driver, there is nothing to wait for.
-    let mut world = World::new(1, Selection::InOrder, some_probes());
+    let mut world = World::new(1, Selection::InOrder, Probes::ByPuts);
     assert!(world.outbox.poll_closed(Waker::noop()).is_pending(), "it is not closed");
     world.outbox.close();
     assert!(world.outbox.poll_closed(Waker::noop()).is_ready());
@@ -218,7 +218,7 @@ fn a_lane_without_its_task_is_reported() {
 
 #[test]
 fn the_waiting_caller_of_a_put_is_woken_by_its_answer_and_when_another_server_gets_it() {
-    let mut world = World::new(2, Selection::InOrder, some_probes());
+    let mut world = World::new(2, Selection::InOrder, Probes::ByPuts);
     world.servers[0].is_down = true;
     let slot = world.offer("default", b"x", &policy()).unwrap().unwrap();
     let sleeper = Sleeper::new();
@@ -235,7 +235,7 @@ fn the_waiting_caller_of_a_put_is_woken_by_its_answer_and_when_another_server_ge
     assert!(sleeper.is_awake(&mut world.outbox) && world.answer(slot).unwrap().is_ok());
 
     // A put that stays where it is wakes no caller.
-    let mut world = World::new(1, Selection::InOrder, some_probes());
+    let mut world = World::new(1, Selection::InOrder, Probes::ByPuts);
     world.servers[0].is_down = true;
     let slot = world.offer("default", b"x", &policy()).unwrap().unwrap();
     assert!(world.outbox.poll_answer(slot, &sleeper.waker()).is_pending());
@@ -250,7 +250,7 @@ fn the_waiting_caller_of_a_put_is_woken_by_its_answer_and_when_another_server_ge
 
 #[test]
 fn room_that_a_caller_gives_up_goes_to_the_next_in_line() {
-    let mut world = World::of(options(1, Selection::InOrder).max_jobs(1), some_probes());
+    let mut world = World::of(options(1, Selection::InOrder).max_jobs(1), Probes::ByPuts);
     let first = world.offer("default", b"x", &policy()).unwrap().unwrap();
     let places = [0; 3].map(|_| world.stand_in_line(1, None));
     let poll = |world: &mut World, place: usize| has_room(world, places[place], 1);
@@ -273,7 +273,7 @@ fn room_that_a_caller_gives_up_goes_to_the_next_in_line() {
 /// A producer whose queue is full for anything but an empty put, with callers in line for these sizes.
 fn full(sizes: &[(usize, u64)]) -> (World, SlotId, Vec<SlotId>) {
     let options = options(1, Selection::InOrder).max_bytes(2 * 64 + 50);
-    let mut world = World::of(options, some_probes());
+    let mut world = World::of(options, Probes::ByPuts);
     let first = world.offer("default", &[b'x'; 50], &policy()).unwrap().unwrap();
     let line = sizes.iter().map(|(size, seconds)| {
         let due = world.now + Duration::from_secs(*seconds);

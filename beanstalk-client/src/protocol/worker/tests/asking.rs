@@ -254,9 +254,7 @@ fn a_slot_wakes_the_waiters_for_the_last_job() {
 fn receiving_a_held_job_again_means_it_expired() {
     let options = options(1).prefetch(2).inspect(crate::Inspect::OnDemand);
     for (age, again) in [(250, true), (249, false)] {
-        let mut bench = Bench::connected(&options);
-        bench.hear(&reserved(7));
-        bench.did();
+        let mut bench = Bench::taken(&options, 7);
         bench.hand.now += Duration::from_millis(age);
         bench.hear(&reserved(7));
         let did = bench.did();
@@ -264,9 +262,7 @@ fn receiving_a_held_job_again_means_it_expired() {
         assert_eq!(did.iter().any(|did| did.contains("was answered RESERVED")), again, "{did:?}");
     }
     // Another job says nothing about it.
-    let mut bench = Bench::connected(&options);
-    bench.hear(&reserved(7));
-    bench.did();
+    let mut bench = Bench::taken(&options, 7);
     bench.hand.now += Duration::from_millis(250);
     bench.hear(&reserved(8));
     assert_eq!(bench.did(), [""; 0]);

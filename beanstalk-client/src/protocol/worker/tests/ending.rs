@@ -50,21 +50,15 @@ fn a_job_that_is_no_longer_held_when_it_is_settled_is_lost_and_followed_by_a_pau
 
 #[test]
 fn an_outcome_that_needs_the_priority_of_the_job_waits_for_its_counters() {
-    let mut bench = Bench::connected(&options(1).inspect(Inspect::OnDemand));
-    bench.hear(&reserved(7));
-    bench.did();
+    let mut bench = Bench::taken(&options(1).inspect(Inspect::OnDemand), 7);
     assert_eq!(bench.finish(7, Outcome::bury()), "stats-job 7\r\n");
     assert_eq!(bench.hear(&counters(7, &as_usual())), "bury 7 77\r\nreserve-with-timeout 15\r\n");
     // While it is certainly held, nothing else has to be known for a delete.
-    let mut bench = Bench::connected(&options(1).inspect(Inspect::OnDemand));
-    bench.hear(&reserved(7));
-    bench.did();
+    let mut bench = Bench::taken(&options(1).inspect(Inspect::OnDemand), 7);
     bench.hand.now += Duration::from_millis(249);
     assert!(bench.finish(7, Outcome::Delete).starts_with("delete 7\r\n"));
     // Later, the time to run may have expired, and the job may be another's.
-    let mut bench = Bench::connected(&options(1).inspect(Inspect::OnDemand));
-    bench.hear(&reserved(7));
-    bench.did();
+    let mut bench = Bench::taken(&options(1).inspect(Inspect::OnDemand), 7);
     bench.hand.now += Duration::from_millis(250);
     assert_eq!(bench.finish(7, Outcome::Delete), "stats-job 7\r\n");
     let said = bench.hear(&counters(7, &as_usual()));
