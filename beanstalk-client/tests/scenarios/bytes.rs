@@ -19,7 +19,7 @@ use queue_core::proof::{Scripted, Step, runtime};
 
 use crate::support::{
     Async, Blocking, Face, both_faces,
-    catalogue::{self, Visitor, frame, shown},
+    catalogue::{self, Sample, Visitor, frame, shown},
 };
 
 both_faces!(
@@ -87,11 +87,7 @@ fn call<F: Over, C: Command>(command: &C, pieces: Vec<Vec<u8>>) -> Result<C::Rep
 struct Split<F>(std::marker::PhantomData<F>);
 
 impl<F: Over> Visitor for Split<F> {
-    fn visit<C>(&mut self, command: C, replies: &[&[u8]])
-    where
-        C: Command + Clone + Debug + Send + 'static,
-        C::Reply: Debug + Send,
-    {
+    fn visit<C: Sample>(&mut self, command: C, replies: &[&[u8]]) {
         let mut random = cuts();
         for reply in replies {
             let whole = call::<F, C>(&command, vec![reply.to_vec()]);
@@ -135,11 +131,7 @@ impl Break {
 struct Broken<F>(std::marker::PhantomData<F>);
 
 impl<F: Over> Visitor for Broken<F> {
-    fn visit<C>(&mut self, command: C, replies: &[&[u8]])
-    where
-        C: Command + Clone + Debug + Send + 'static,
-        C::Reply: Debug + Send,
-    {
+    fn visit<C: Sample>(&mut self, command: C, replies: &[&[u8]]) {
         for end in [Break::Close, Break::Reset] {
             for reply in replies {
                 for cut in 0..reply.len() {
@@ -207,11 +199,7 @@ fn the_end_of_the_stream_is_the_reply_to_quit_and_to_nothing_else<F: Over>() {
 struct Interrupted<F>(std::marker::PhantomData<F>);
 
 impl<F: Over> Visitor for Interrupted<F> {
-    fn visit<C>(&mut self, command: C, replies: &[&[u8]])
-    where
-        C: Command + Clone + Debug + Send + 'static,
-        C::Reply: Debug + Send,
-    {
+    fn visit<C: Sample>(&mut self, command: C, replies: &[&[u8]]) {
         let busy = |step: Step| [Step::Interrupted, Step::WouldBlock, step, Step::Interrupted];
         for reply in replies {
             let expected = shown(&call::<F, C>(&command, vec![reply.to_vec()]));
@@ -243,11 +231,7 @@ fn a_stream_that_takes_nothing_more_is_lost_not_spun_on<F: Over>() {
 struct Silent(Arc<Mutex<usize>>);
 
 impl Visitor for Silent {
-    fn visit<C>(&mut self, command: C, replies: &[&[u8]])
-    where
-        C: Command + Clone + Debug + Send + 'static,
-        C::Reply: Debug + Send,
-    {
+    fn visit<C: Sample>(&mut self, command: C, replies: &[&[u8]]) {
         for reply in replies {
             for cut in 0..reply.len() {
                 *self.0.lock().unwrap() += 1;

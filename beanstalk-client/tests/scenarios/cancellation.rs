@@ -4,19 +4,19 @@ use std::{collections::HashSet, fmt::Debug, time::Duration};
 
 use beanstalk_client::{
     Client, ErrorKind, Job, JobId, JobState, PutOptions, ReleaseOptions, Reserved, TubeName,
-    protocol::{Command, Delete, Effect, ListTubeUsed, Put, ReserveWithTimeout, Touch},
+    protocol::{Delete, Effect, ListTubeUsed, Put, ReserveWithTimeout, Touch},
 };
 use fixtures::{
     beanstalkd::{Seed, Server},
     fault::Fault,
 };
-use queue_core::proof::{Choppy, drop_after, runtime};
-use tokio::net::TcpStream;
+use queue_core::proof::{drop_after, runtime};
 
 use crate::support::{
     Async, Environment, Face, Place, both_faces,
-    catalogue::{self, Visitor},
-    place::{PATIENCE, connect, options},
+    catalogue::{self, Sample, Visitor},
+    connectors::choppy_client,
+    place::{PATIENCE, connect, options, start},
     scenarios,
 };
 
@@ -28,13 +28,6 @@ fn seed(server: &Server, body: &str, priority: u32) -> u64 {
 
 async fn client(server: &Server) -> Client {
     Client::connect(options(server.address())).await.unwrap()
-}
-
-/// A client over a stream that moves a few bytes at a time, so that there are many places to drop a call at.
-async fn choppy_client(server: &Server) -> Client {
-    let stream = TcpStream::connect(server.address()).await.unwrap();
-    stream.set_nodelay(true).unwrap();
-    Client::from_stream(Choppy::new(stream, 16), options(server.address()))
 }
 
 /// Whether the reply has arrived when the call is dropped.
@@ -65,11 +58,7 @@ async fn assert_in_step(client: &mut Client, case: &str) {
 struct DropEverywhere;
 
 impl Visitor for DropEverywhere {
-    fn visit<C>(&mut self, command: C, _: &[&[u8]])
-    where
-        C: Command + Clone + Debug + Send + 'static,
-        C::Reply: Debug + Send,
-    {
+    fn visit<C: Sample>(&mut self, command: C, _: &[&[u8]]) {
         // Reserves have their own tests, and an abandoned one ends its connection on purpose.
         if matches!(command.effect(), Effect::Reserve | Effect::ReserveJob) {
             return;
@@ -83,7 +72,7 @@ impl Visitor for DropEverywhere {
             let mut drops = 0;
             loop {
                 let done = runtime.block_on(async {
-                    let mut client = choppy_client(&server).await;
+                    let mut client = choppy_client(server.address(), 16).await;
                     let epoch = client.epoch();
                     let outcome = drop_after(drops, client.call(&command)).await;
                     reply.wait(&server);
@@ -151,7 +140,7 @@ fn a_pipeline_dropped_at_any_poll_leaves_the_connection_in_step() {
     let runtime = runtime();
     for polls in 0..60 {
         runtime.block_on(async {
-            let mut client = choppy_client(&server).await;
+            let mut client = choppy_client(server.address(), 16).await;
             let puts = (0..50).map(|n| Put::new(n.to_string(), PutOptions::default()).unwrap());
             let whole = async {
                 let mut replies = client.call_many(puts).window(7);
@@ -276,10 +265,7 @@ fn a_reserve_dropped_at_any_poll_hands_its_job_to_the_next() {
                 let id = seed(&server, "the only one", 7);
                 let time = if zero { NOW } else { PATIENCE };
                 let done = runtime.block_on(async {
-                    let stream = TcpStream::connect(server.address()).await.unwrap();
-                    stream.set_nodelay(true).unwrap();
-                    let stream = Choppy::new(stream, 3);
-                    let mut client = Client::from_stream(stream, options(server.address()));
+                    let mut client = choppy_client(server.address(), 3).await;
                     let dropped = drop_after(polls, client.reserve_with_timeout(time)).await;
                     reply.wait(&server);
                     let done = dropped.is_some();
@@ -405,8 +391,7 @@ fn hold_behind_a_reserve<F: Face>(place: &Place, client: &mut F, reserve: Durati
 }
 
 fn a_touch_behind_a_dropped_reserve_keeps_its_job<F: Face>(environment: Environment) {
-    let place = environment.start();
-    let mut client: F = place.connect();
+    let (place, mut client) = environment.with_client::<F>();
     let epoch = client.epoch();
     let job = hold_behind_a_reserve(&place, &mut client, Duration::from_secs(1));
     client.touch(&job).unwrap();
@@ -463,8 +448,7 @@ fn unclaimed_jobs_are_released_when_the_watch_list_changes<F: Face>() {
 }
 
 fn an_unclaimed_job_is_forgotten_with_its_connection<F: Face>() {
-    let server = Server::start().unwrap();
-    let mut client: F = connect(server.address());
+    let (server, mut client) = start::<F>();
     leave_behind(&server, &mut client, 3);
     server.close_connections();
     assert!(server.wait_for(PATIENCE, |view| view.connections == 0));

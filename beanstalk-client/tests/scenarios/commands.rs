@@ -1,14 +1,13 @@
 //! Scenarios of tubes, the watch list, drain mode, raw commands, and of every refusal.
 
 use std::{
-    fmt::Debug,
     sync::{Arc, Mutex},
     time::Duration,
 };
 
 use beanstalk_client::{
     ErrorKind, Fate, PutOptions, ReleaseOptions, TubeName,
-    protocol::{Command, PeekReady, RawCommand, Response},
+    protocol::{PeekReady, RawCommand, Response},
 };
 use fixtures::{
     beanstalkd::{Server, Verb, Version},
@@ -17,8 +16,8 @@ use fixtures::{
 
 use crate::support::{
     Environment, Face, both_faces,
-    catalogue::{self, Visitor},
-    place::connect,
+    catalogue::{self, Sample, Visitor},
+    place::{connect, start, with_client},
     scenarios,
 };
 
@@ -36,8 +35,7 @@ scenarios!(
 );
 
 fn use_and_watch_are_mirrored_and_listed<F: Face>(environment: Environment) {
-    let place = environment.start();
-    let mut client: F = place.connect();
+    let (_place, mut client) = environment.with_client::<F>();
     assert_eq!(client.list_tube_used().unwrap(), "default");
     client.use_tube("out").unwrap();
     assert_eq!(client.list_tube_used().unwrap(), "out");
@@ -54,8 +52,7 @@ fn use_and_watch_are_mirrored_and_listed<F: Face>(environment: Environment) {
 }
 
 fn a_client_watches_only_the_given_tubes<F: Face>(environment: Environment) {
-    let place = environment.start();
-    let mut client: F = place.connect();
+    let (_place, mut client) = environment.with_client::<F>();
     client.watch("old").unwrap();
     client.watch_only(vec!["mail", "sms", "mail"]).unwrap();
     let watched = |client: &mut F| {
@@ -77,8 +74,7 @@ fn a_client_watches_only_the_given_tubes<F: Face>(environment: Environment) {
 
 #[cfg(unix)]
 fn a_draining_server_refuses_puts_and_serves_the_rest<F: Face>(environment: Environment) {
-    let place = environment.start();
-    let mut client: F = place.connect();
+    let (place, mut client) = environment.with_client::<F>();
     assert_eq!(client.stats().unwrap().draining, Some(false));
     let _ = client.put(b"before", PutOptions::default()).unwrap();
     place.drain();
@@ -98,8 +94,7 @@ fn a_draining_server_refuses_puts_and_serves_the_rest<F: Face>(environment: Envi
 fn a_draining_server_refuses_puts_and_serves_the_rest<F: Face>(_: Environment) {}
 
 fn quit_closes_the_connection<F: Face>(environment: Environment) {
-    let place = environment.start();
-    let mut other: F = place.connect();
+    let (place, mut other) = environment.with_client::<F>();
     let mut client: F = place.connect();
     let id = client.put(b"x", PutOptions::default()).unwrap().id();
     let _ = client.reserve().unwrap().job().unwrap();
@@ -109,8 +104,7 @@ fn quit_closes_the_connection<F: Face>(environment: Environment) {
 }
 
 fn raw_commands_are_sent_as_they_are<F: Face>(environment: Environment) {
-    let place = environment.start();
-    let mut client: F = place.connect();
+    let (_place, mut client) = environment.with_client::<F>();
     let mut raw = |line: &str| client.call(&RawCommand::new(line).unwrap()).unwrap();
     assert_eq!(raw("no-such-command"), Response::UnknownCommand);
     assert_eq!(raw("stats-foo"), Response::BadFormat);
@@ -124,8 +118,7 @@ fn raw_commands_are_sent_as_they_are<F: Face>(environment: Environment) {
 }
 
 fn unsendable_commands_are_refused_before_sending<F: Face>(environment: Environment) {
-    let place = environment.start();
-    let mut client: F = place.connect();
+    let (place, mut client) = environment.with_client::<F>();
     let too_long = Duration::from_secs(1 << 32);
     let names = ["", "-a", "a b", "a\r\ndelete 1", "a\0", "\u{e9}", &"x".repeat(201)];
     let mut errors = Vec::new();
@@ -179,11 +172,7 @@ struct Refuse<F> {
 }
 
 impl<F: Face> Visitor for Refuse<F> {
-    fn visit<C>(&mut self, command: C, _: &[&[u8]])
-    where
-        C: Command + Clone + Debug + Send + 'static,
-        C::Reply: Debug + Send,
-    {
+    fn visit<C: Sample>(&mut self, command: C, _: &[&[u8]]) {
         self.visited.lock().unwrap().push(C::NAME);
         assert!(C::NAME.parse::<Verb>().is_ok(), "{} is no command", C::NAME);
         for (word, kind) in REFUSALS {
@@ -238,8 +227,8 @@ fn every_refusal_of_every_command_is_typed<F: Face>() {
 
 fn reserve_job_is_unsupported_before_1_12<F: Face>() {
     for version in Version::ALL {
-        let server = Server::builder().version(version).start().unwrap();
-        let mut client: F = connect(server.address());
+        let (_server, mut client) =
+            with_client::<F>(Server::builder().version(version).start().unwrap());
         match client.reserve_job(1) {
             Ok(job) => {
                 assert!(version >= Version::V1_12, "{version}");
@@ -256,8 +245,7 @@ fn reserve_job_is_unsupported_before_1_12<F: Face>() {
 }
 
 fn an_unknown_word_is_kept_and_the_connection_stays<F: Face>() {
-    let server = Server::start().unwrap();
-    let mut client: F = connect(server.address());
+    let (server, mut client) = start::<F>();
     server.faults().add(Fault::nth(1).of("delete").reply("FLUSHED 3 \x1b[2J"));
     let error = client.delete(1).unwrap_err();
     assert_eq!((error.kind(), error.fate()), (ErrorKind::UnexpectedReply, Fate::Refused));
@@ -271,8 +259,7 @@ fn an_unknown_word_is_kept_and_the_connection_stays<F: Face>() {
 }
 
 fn a_known_word_that_does_not_belong_closes_the_connection<F: Face>() {
-    let server = Server::start().unwrap();
-    let mut client: F = connect(server.address());
+    let (server, mut client) = start::<F>();
     server.faults().add(Fault::nth(1).of("delete").reply("TOUCHED"));
     let error = client.delete(1).unwrap_err();
     assert_eq!((error.kind(), error.fate()), (ErrorKind::Protocol, Fate::Unknown));
@@ -285,8 +272,7 @@ fn a_known_word_that_does_not_belong_closes_the_connection<F: Face>() {
 }
 
 fn a_job_that_the_server_could_only_bury_is_a_success_with_a_warning<F: Face>() {
-    let server = Server::start().unwrap();
-    let mut client: F = connect(server.address());
+    let (server, mut client) = start::<F>();
     server.faults().add(Fault::nth(1).of("put").reply("BURIED 18446744073709551615"));
     let inserted = client.put(b"x", PutOptions::default()).unwrap();
     assert!(inserted.is_buried());

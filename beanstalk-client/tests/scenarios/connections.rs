@@ -51,8 +51,7 @@ fn a_lazy_client_connects_at_its_first_call<F: Face>(environment: Environment) {
 
 /// What it holds is given back, and what it used and watched is forgotten, by the next connection, too.
 fn a_reset_client_is_like_a_new_one<F: Face>(environment: Environment) {
-    let place = environment.start();
-    let mut client: F = place.connect();
+    let (place, mut client) = environment.with_client::<F>();
     let assert_new = |client: &mut F| {
         assert_eq!(client.list_tube_used().unwrap(), "default");
         assert_eq!(client.list_tubes_watched().unwrap(), ["default"]);

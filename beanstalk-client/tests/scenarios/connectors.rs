@@ -17,7 +17,7 @@ use beanstalk_client::{
 use fixtures::beanstalkd::Server;
 use queue_core::Backoff;
 
-use crate::support::{Face, both_faces, connectors::resolved_by, place::PATIENCE};
+use crate::support::{Face, both_faces, connectors::resolved_by, place::PATIENCE, run_alone};
 
 both_faces!(
     a_server_that_moved_is_found_again,
@@ -187,20 +187,13 @@ fn a_blocking_connector_gets_its_time_limit() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_process_without_file_descriptors_gets_an_error_and_recovers() {
-    use std::{fs::File, process::Command};
+    use std::fs::File;
 
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
     const NAME: &str = "connectors::a_process_without_file_descriptors_gets_an_error_and_recovers";
     if std::env::var_os("WITHOUT_DESCRIPTORS").is_none() {
-        let output = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", NAME, "--nocapture"])
-            .env("WITHOUT_DESCRIPTORS", "1")
-            .output()
-            .unwrap();
-        let text = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success() && text.contains("1 passed"), "{text}");
-        return;
+        return run_alone(NAME, &[("WITHOUT_DESCRIPTORS", "1")]);
     }
     let server = Server::start().unwrap();
     let runtime = queue_core::proof::runtime();

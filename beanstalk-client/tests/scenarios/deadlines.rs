@@ -20,7 +20,8 @@ use queue_core::proof::{Flood, Scripts, read_bytes, read_line, read_to_end, runt
 
 use crate::support::{
     Blocking, Face, both_faces, both_producers,
-    place::{LATE, PATIENCE, connect, options},
+    connectors::over,
+    place::{LATE, PATIENCE, connect, options, with_client},
     producing::Producing,
 };
 
@@ -128,22 +129,9 @@ fn a_silent_timed_reserve_ends_after_its_time_and_that_of_a_reply<F: Face>() {
 /// A body without end: there is always something to read.
 const ENDLESS: &[u8] = b"FOUND 1 18446744073709551000\r\n";
 
-fn flooded(
-    options: ConnectOptions,
-    flood: impl Fn() -> Flood + Clone + Send + Sync + 'static,
-) -> ConnectOptions {
-    let flood_async = flood.clone();
-    options
-        .connector(move |_| {
-            let flood = flood_async();
-            async move { Ok(flood) }
-        })
-        .blocking_connector(move |_, _| Ok(flood()))
-}
-
 /// C4: the deadline is checked while bytes arrive, too.
 fn a_flood_of_bytes_meets_the_same_deadlines<F: Face>() {
-    let short = flooded(short("127.0.0.1"), || Flood::new(ENDLESS));
+    let short = over(short("127.0.0.1"), || Flood::new(ENDLESS));
     let total = short.clone().reply_timeout(PATIENCE).total_timeout(Some(SHORT));
     for (options, which) in [(short, Deadline::Reply), (total, Deadline::Total)] {
         let mut client = F::connect(options.clone()).unwrap();
@@ -162,7 +150,7 @@ fn a_flood_while_nothing_can_be_written_meets_the_deadline_and_takes_no_room<F: 
     let read = Arc::new(AtomicU64::new(0));
     let count = Arc::clone(&read);
     let options = short("127.0.0.1").max_body_size(LIMIT as usize);
-    let options = flooded(options, move || Flood::new(ENDLESS).stuck().counted_by(&count));
+    let options = over(options, move || Flood::new(ENDLESS).stuck().counted_by(&count));
     let mut client = F::connect(options).unwrap();
     let error = client.put(b"x", PutOptions::default()).unwrap_err();
     assert_timeout(&error, Deadline::Write, Fate::NotSent);
@@ -172,7 +160,7 @@ fn a_flood_while_nothing_can_be_written_meets_the_deadline_and_takes_no_room<F: 
 /// Other tasks of the same thread get their turn.
 #[test]
 fn a_flood_of_bytes_leaves_room_for_others() {
-    let options = flooded(options("127.0.0.1"), || Flood::new(ENDLESS));
+    let options = over(options("127.0.0.1"), || Flood::new(ENDLESS));
     runtime().block_on(async {
         let mut client = Client::connect(options).await.unwrap();
         let other = tokio::spawn(async { tokio::time::sleep(SHORT / 20).await });
@@ -185,7 +173,7 @@ fn a_flood_of_bytes_leaves_room_for_others() {
 
 /// The request that a producer begins with.
 fn a_flood_in_place_of_a_greeting_meets_the_deadline<P: Producing>() {
-    let options = flooded(options("127.0.0.1").connect_timeout(SHORT), || Flood::new(ENDLESS));
+    let options = over(options("127.0.0.1").connect_timeout(SHORT), || Flood::new(ENDLESS));
     let error = P::connect(ProducerOptions::from(options)).err().unwrap();
     assert_timeout(&error, Deadline::Connect, Fate::NotSent);
 }
@@ -220,8 +208,7 @@ fn a_late_reply_is_not_taken_for_the_next<F: Face>() {
 
 /// B10: the library never repeats it; a caller that does so has to finish the job first.
 fn deadline_soon_is_asked_for_once_per_call<F: Face>() {
-    let server = Server::builder().virtual_clock().start().unwrap();
-    let mut client: F = connect(server.address());
+    let (server, mut client) = with_client::<F>(Server::builder().virtual_clock().start().unwrap());
     let options = PutOptions::default().ttr(Duration::from_secs(10));
     let _ = client.put(b"x", options).unwrap();
     let job = client.reserve().unwrap().job().unwrap();

@@ -6,7 +6,7 @@ use std::io::Write;
 use beanstalk_client::ErrorKind;
 use queue_core::proof::{Scripts, read_line, read_to_end};
 
-use crate::support::{Face, place::options};
+use crate::support::{Face, place::options, run_alone};
 
 /// How much memory this process has ever used, in bytes.
 #[cfg(target_os = "linux")]
@@ -26,15 +26,7 @@ fn a_huge_body_is_skipped_in_little_memory() {
     const SIZE: usize = 256 << 20;
     if std::env::var_os(ALONE).is_none() {
         let name = "faults::a_huge_body_is_skipped_in_little_memory";
-        let run = std::process::Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", name, "--nocapture"])
-            .env(ALONE, "1")
-            .output()
-            .unwrap();
-        let text = String::from_utf8_lossy(&run.stdout);
-        let errors = String::from_utf8_lossy(&run.stderr);
-        assert!(run.status.success() && text.contains("1 passed"), "{text}{errors}");
-        return;
+        return run_alone(name, &[(ALONE, "1")]);
     }
     fn check<F: Face>() {
         let server = Scripts::start(|_, mut stream| {

@@ -9,34 +9,14 @@ use beanstalk_client::{
 };
 use fixtures::{beanstalkd::Server, fault::Fault};
 use futures_util::{StreamExt, TryStreamExt};
-use queue_core::proof::{Choppy, drop_after, runtime};
-use tokio::net::TcpStream;
+use queue_core::proof::{drop_after, runtime};
 
 use crate::support::{
     Environment,
+    connectors::choppy_client,
+    each_server,
     place::{PATIENCE, options},
 };
-
-/// Two tests of each scenario of the async face: in-memory and real beanstalkd.
-macro_rules! each_server {
-    ($($name:ident),+ $(,)?) => {$(
-        mod $name {
-            use crate::support::Environment;
-
-            #[test]
-            fn in_memory() {
-                super::$name(Environment::InMemory);
-            }
-
-            #[test]
-            fn real() {
-                if Environment::Real.is_available() {
-                    super::$name(Environment::Real);
-                }
-            }
-        }
-    )+};
-}
 
 each_server!(
     a_stream_of_jobs_dropped_at_any_poll_loses_no_job,
@@ -47,13 +27,6 @@ each_server!(
 
 async fn client(address: &str) -> Client {
     Client::connect(options(address)).await.unwrap()
-}
-
-/// A client over a stream that moves a few bytes at a time, so that there are many places to drop a wait at.
-async fn choppy_client(address: &str) -> Client {
-    let stream = TcpStream::connect(address).await.unwrap();
-    stream.set_nodelay(true).unwrap();
-    Client::from_stream(Choppy::new(stream, 3), options(address))
 }
 
 /// The action after a wait for a job was dropped.
@@ -78,7 +51,7 @@ fn a_stream_of_jobs_dropped_at_any_poll_loses_no_job(environment: Environment) {
             loop {
                 let case = format!("{then:?} after {polls} polls");
                 let inserted = putting.put("x", PutOptions::default().priority(7)).await.unwrap();
-                let mut client = choppy_client(place.address()).await;
+                let mut client = choppy_client(place.address(), 3).await;
                 let mut jobs = client.reserve_stream();
                 let first = drop_after(polls, jobs.next()).await;
                 let is_done = first.is_some();

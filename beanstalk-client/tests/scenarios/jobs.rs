@@ -28,8 +28,7 @@ scenarios!(
 );
 
 fn bodies_of_every_kind_round_trip<F: Face>(environment: Environment) {
-    let place = environment.start();
-    let mut client: F = place.connect();
+    let (_place, mut client) = environment.with_client::<F>();
     let bodies: [Vec<u8>; 7] = [
         Vec::new(),
         "gr\u{fc}\u{df} \u{1f980}, with spaces".into(),
@@ -49,8 +48,7 @@ fn bodies_of_every_kind_round_trip<F: Face>(environment: Environment) {
 }
 
 fn a_body_that_looks_like_commands_stays_a_body<F: Face>(environment: Environment) {
-    let place = environment.start();
-    let mut client: F = place.connect();
+    let (_place, mut client) = environment.with_client::<F>();
     let keep = put(&mut client, "keep", 0);
     let body = format!("\r\ndelete {keep}\r\nput 0 0 1 1\r\nx\r\nquit\r\n");
     let id = put(&mut client, &body, 5);
@@ -80,8 +78,7 @@ fn a_body_over_the_servers_limit_is_refused_and_the_connection_stays<F: Face>(
 }
 
 fn an_empty_queue_times_out<F: Face>(environment: Environment) {
-    let place = environment.start();
-    let mut client: F = place.connect();
+    let (_place, mut client) = environment.with_client::<F>();
     assert_eq!(client.reserve_with_timeout(NOW).unwrap(), Reserved::TimedOut);
     // Rounded up: the server, not the client, waits.
     let outcome = client.reserve_with_timeout(Duration::from_millis(1)).unwrap();
@@ -120,8 +117,7 @@ fn a_waiting_reserve_gets_a_job_that_is_put_later<F: Face>(environment: Environm
 }
 
 fn each_call_acts_on_the_job_that_it_names<F: Face>(environment: Environment) {
-    let place = environment.start();
-    let mut client: F = place.connect();
+    let (_place, mut client) = environment.with_client::<F>();
     client.use_tube("a").unwrap();
     let id = put(&mut client, "x", 7);
     let found = client.peek_ready().unwrap().unwrap();
@@ -148,8 +144,7 @@ fn each_call_acts_on_the_job_that_it_names<F: Face>(environment: Environment) {
 }
 
 fn commands_on_a_reserved_job_are_refused_to_others<F: Face>(environment: Environment) {
-    let place = environment.start();
-    let mut client: F = place.connect();
+    let (place, mut client) = environment.with_client::<F>();
     let mut other: F = place.connect();
     let id = put(&mut client, "a", 0);
     let job = client.reserve().unwrap().job().unwrap();
@@ -168,8 +163,7 @@ fn commands_on_a_reserved_job_are_refused_to_others<F: Face>(environment: Enviro
 }
 
 fn kick_takes_delayed_jobs_only_when_none_is_buried<F: Face>(environment: Environment) {
-    let place = environment.start();
-    let mut client: F = place.connect();
+    let (_place, mut client) = environment.with_client::<F>();
     let hour = PutOptions::default().delay(Duration::from_secs(3600));
     let late = client.put(b"late", hour.delay(Duration::from_secs(7200))).unwrap().id();
     let soon = client.put(b"soon", hour).unwrap().id();
@@ -188,8 +182,7 @@ fn kick_takes_delayed_jobs_only_when_none_is_buried<F: Face>(environment: Enviro
 }
 
 fn a_job_whose_time_to_run_is_over_goes_to_another<F: Face>(environment: Environment) {
-    let place = environment.start();
-    let mut first: F = place.connect();
+    let (place, mut first) = environment.with_client::<F>();
     let mut second: F = place.connect();
     let options = PutOptions::default().ttr(Duration::from_secs(1)).priority(7);
     let id = first.put(b"x", options).unwrap().id();
@@ -211,8 +204,7 @@ fn a_job_whose_time_to_run_is_over_goes_to_another<F: Face>(environment: Environ
 }
 
 fn a_closed_connection_gives_its_jobs_back_unchanged<F: Face>(environment: Environment) {
-    let place = environment.start();
-    let mut holder: F = place.connect();
+    let (place, mut holder) = environment.with_client::<F>();
     let mut other: F = place.connect();
     let id = put(&mut holder, "x", 77);
     let _ = holder.reserve().unwrap().job().unwrap();
@@ -226,8 +218,7 @@ fn a_closed_connection_gives_its_jobs_back_unchanged<F: Face>(environment: Envir
 fn finishing_and_the_next_reserve_share_a_round_trip<F: Face>(environment: Environment) {
     use beanstalk_client::protocol::{Delete, ReserveWithTimeout};
 
-    let place = environment.start();
-    let mut client: F = place.connect();
+    let (_place, mut client) = environment.with_client::<F>();
     let ids: Vec<u64> = (0..3).map(|_| put(&mut client, "x", 0)).collect();
     let next = ReserveWithTimeout::new(NOW).unwrap();
     let mut job = client.call(&next).unwrap().job();

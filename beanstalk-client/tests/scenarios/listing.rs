@@ -4,13 +4,14 @@ use beanstalk_client::{
     Client, Error, ErrorKind, JobFilter, JobState, JobStats, PutOptions, ReleaseOptions, TubeName,
     protocol::{Delete, Put},
 };
-use fixtures::{beanstalkd::Server, fault::Fault, real::Beanstalkd};
-use queue_core::proof::{Choppy, drop_after, runtime};
-use tokio::net::TcpStream;
+use fixtures::{fault::Fault, real::Beanstalkd};
+use queue_core::proof::{drop_after, runtime};
 
 use crate::support::{
     Environment, Face, both_faces,
-    place::{connect, options},
+    connectors::choppy_client,
+    each_server,
+    place::{connect, options, start},
     scenarios,
 };
 
@@ -45,8 +46,7 @@ fn all(client: &mut impl Face, filter: impl Into<JobFilter>) -> Vec<u64> {
 }
 
 fn jobs_are_listed_by_state_tube_and_id_without_being_taken<F: Face>(environment: Environment) {
-    let place = environment.start();
-    let mut client: F = place.connect();
+    let (place, mut client) = environment.with_client::<F>();
     assert_eq!(all(&mut client, JobFilter::default()), [0; 0]);
     let delay = PutOptions::default().delay(std::time::Duration::from_secs(3600));
     let long = PutOptions::default().ttr(std::time::Duration::from_secs(3600));
@@ -92,8 +92,7 @@ fn jobs_are_listed_by_state_tube_and_id_without_being_taken<F: Face>(environment
 }
 
 fn a_listing_that_is_dropped_leaves_the_connection_in_step<F: Face>(environment: Environment) {
-    let place = environment.start();
-    let mut client: F = place.connect();
+    let (_place, mut client) = environment.with_client::<F>();
     use_up_ids(&mut client, 1100);
     let jobs: Vec<u64> =
         (0..120).map(|n| put(&mut client, &format!("t{n}"), PutOptions::default())).collect();
@@ -123,9 +122,7 @@ fn a_listing_dropped_at_any_poll_restores_the_used_tube(environment: Environment
         }
         let mut were_others = false;
         for polls in 0.. {
-            let stream = TcpStream::connect(place.address()).await.unwrap();
-            stream.set_nodelay(true).unwrap();
-            let mut client = Client::from_stream(Choppy::new(stream, 3), options(place.address()));
+            let mut client = choppy_client(place.address(), 3).await;
             client.use_tube("mine").await.unwrap();
             let mut jobs = client.jobs(JobFilter::default());
             let first = drop_after(polls, jobs.next()).await;
@@ -141,17 +138,7 @@ fn a_listing_dropped_at_any_poll_restores_the_used_tube(environment: Environment
     });
 }
 
-#[test]
-fn a_listing_dropped_at_any_poll_restores_the_used_tube_in_memory() {
-    a_listing_dropped_at_any_poll_restores_the_used_tube(Environment::InMemory);
-}
-
-#[test]
-fn a_listing_dropped_at_any_poll_restores_the_used_tube_real() {
-    if Environment::Real.is_available() {
-        a_listing_dropped_at_any_poll_restores_the_used_tube(Environment::Real);
-    }
-}
+each_server!(a_listing_dropped_at_any_poll_restores_the_used_tube);
 
 /// The server starts to count puts anew, and keeps the ids.
 fn jobs_above_the_count_of_puts_are_listed_after_a_restart<F: Face>() {
@@ -172,8 +159,7 @@ fn jobs_above_the_count_of_puts_are_listed_after_a_restart<F: Face>() {
 
 /// The search believes it when a job that it has just seen is gone, and looks for another.
 fn a_job_that_goes_meanwhile_is_searched_for_elsewhere<F: Face>() {
-    let server = Server::start().unwrap();
-    let mut client: F = connect(server.address());
+    let (server, mut client) = start::<F>();
     use_up_ids(&mut client, 1500);
     let mut jobs: Vec<u64> =
         ["a", "b", "c"].map(|tube| put(&mut client, tube, PutOptions::default())).to_vec();
@@ -184,8 +170,7 @@ fn a_job_that_goes_meanwhile_is_searched_for_elsewhere<F: Face>() {
 }
 
 fn a_listing_ends_with_its_connection_and_the_next_one_is_whole<F: Face>() {
-    let server = Server::start().unwrap();
-    let mut client: F = connect(server.address());
+    let (server, mut client) = start::<F>();
     let mut jobs: Vec<u64> = (0..5).map(|_| put(&mut client, "t", PutOptions::default())).collect();
     jobs.reverse();
     server.faults().add(Fault::nth(3).of("stats-job").cut_after(4));
@@ -199,8 +184,7 @@ fn a_listing_ends_with_its_connection_and_the_next_one_is_whole<F: Face>() {
 
 /// While the first jobs of tubes are asked for, the server uses these tubes for the connection.
 fn a_listing_that_cannot_restore_the_used_tube_ends_its_connection<F: Face>() {
-    let server = Server::start().unwrap();
-    let mut client: F = connect(server.address());
+    let (server, mut client) = start::<F>();
     use_up_ids(&mut client, 1500);
     put(&mut client, "other", PutOptions::default());
     client.use_tube("mine").unwrap();
@@ -215,8 +199,7 @@ fn a_listing_that_cannot_restore_the_used_tube_ends_its_connection<F: Face>() {
 
 /// Whatever other tubes there are.
 fn only_the_given_tubes_are_searched<F: Face>() {
-    let server = Server::start().unwrap();
-    let mut client: F = connect(server.address());
+    let (_server, mut client) = start::<F>();
     use_up_ids(&mut client, 1500);
     let jobs = ["a", "b"].map(|tube| put(&mut client, tube, PutOptions::default()));
     let before = client.stats().unwrap().cmd_use;

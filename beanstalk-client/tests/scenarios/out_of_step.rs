@@ -14,7 +14,7 @@ use fixtures::{
 
 use crate::support::{
     Face, both_faces,
-    place::{connect, options},
+    place::{connect, options, start, with_client},
 };
 
 both_faces!(
@@ -30,8 +30,8 @@ fn long_name(over: usize) -> TubeName {
 }
 
 fn a_line_that_an_old_server_cuts_costs_its_connection_and_nothing_else<F: Face>() {
-    let server = Server::builder().version(Version::V1_10).start().unwrap();
-    let mut client: F = connect(server.address());
+    let (_server, mut client) =
+        with_client::<F>(Server::builder().version(Version::V1_10).start().unwrap());
     client.use_tube("mine").unwrap();
     let epoch = client.epoch();
     assert!(client.stats_tube(long_name(0).as_str()).unwrap().is_none());
@@ -52,8 +52,7 @@ fn a_line_that_an_old_server_cuts_costs_its_connection_and_nothing_else<F: Face>
 }
 
 fn a_reply_about_another_job_or_tube_is_rejected<F: Face>() {
-    let server = Server::start().unwrap();
-    let mut client: F = connect(server.address());
+    let (server, mut client) = start::<F>();
     let id = client.put(b"x", Default::default()).unwrap().id();
     let ok = |text: &str| format!("OK {}\r\n{text}\r\n", text.len());
     let mut check = |verb: &str, reply: String, call: fn(&mut F, u64) -> Option<ErrorKind>| {

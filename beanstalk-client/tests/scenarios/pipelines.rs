@@ -19,8 +19,8 @@ use queue_core::proof::{Scripted, Scripts, Step, read_bytes, read_line, read_to_
 
 use crate::support::{
     Async, Environment, Face, both_faces,
-    connectors::{NARROW, narrow},
-    place::{connect, options},
+    connectors::{NARROW, narrow, over},
+    place::{connect, options, start},
     scenarios,
 };
 
@@ -37,8 +37,7 @@ scenarios!(
 );
 
 fn a_pipeline_answers_in_order_at_any_window<F: Face>(environment: Environment) {
-    let place = environment.start();
-    let mut client: F = place.connect();
+    let (_place, mut client) = environment.with_client::<F>();
     let mut last = 0;
     for window in [0, 1, 2, 3, 255, 256, 257, 1000] {
         for reply in client.call_some(window, usize::MAX, puts(600)) {
@@ -51,8 +50,7 @@ fn a_pipeline_answers_in_order_at_any_window<F: Face>(environment: Environment) 
 }
 
 fn a_mixed_pipeline_gives_each_command_its_reply<F: Face>(environment: Environment) {
-    let place = environment.start();
-    let mut client: F = place.connect();
+    let (_place, mut client) = environment.with_client::<F>();
     let tube = "mixed".try_into().unwrap();
     let commands = [
         AnyCommand::new(&Use(tube)),
@@ -87,8 +85,7 @@ fn a_refusal_in_the_middle_concerns_only_its_command<F: Face>(environment: Envir
 }
 
 fn a_dropped_pipeline_leaves_the_connection_in_step<F: Face>(environment: Environment) {
-    let place = environment.start();
-    let mut client: F = place.connect();
+    let (_place, mut client) = environment.with_client::<F>();
     let epoch = client.epoch();
     for take in [0, 1, 2, 127, 128, 129, 300] {
         let replies = client.call_some(256, take, puts(1000));
@@ -100,8 +97,7 @@ fn a_dropped_pipeline_leaves_the_connection_in_step<F: Face>(environment: Enviro
 }
 
 fn jobs_of_a_dropped_pipeline_go_to_the_next_reserves<F: Face>(environment: Environment) {
-    let place = environment.start();
-    let mut client: F = place.connect();
+    let (_place, mut client) = environment.with_client::<F>();
     for inserted in client.call_many(puts(50)) {
         let _ = inserted.unwrap();
     }
@@ -177,8 +173,7 @@ fn a_pipeline_on_a_dead_server_takes_one_command<F: Face>() {
 }
 
 fn a_pipeline_is_lazy_and_bounded<F: Face>() {
-    let server = Server::start().unwrap();
-    let mut client: F = connect(server.address());
+    let (_server, mut client) = start::<F>();
     let taken = AtomicUsize::new(0);
     let counted = || {
         puts(10_000).inspect(|_| {
@@ -248,10 +243,7 @@ fn a_reply_that_comes_before_its_command_is_written_does_not_end_a_pipeline<F: F
             let stuck = [Step::Accept(10), Step::WouldBlock];
             Scripted::reading((1..=5).flat_map(reply)).writing(stuck)
         };
-        let options = options("127.0.0.1")
-            .connector(move |_| async move { Ok(script()) })
-            .blocking_connector(move |_, _| Ok(script()));
-        let mut client = F::connect(options).unwrap();
+        let mut client = F::connect(over(options("127.0.0.1"), script)).unwrap();
         let put = Put::new(vec![b'x'; BODY], PutOptions::default()).unwrap();
         let replies = client.call_some(window, usize::MAX, vec![put; 5]);
         let ids: Vec<u64> = replies.into_iter().map(|reply| reply.unwrap().id().get()).collect();
@@ -261,8 +253,7 @@ fn a_reply_that_comes_before_its_command_is_written_does_not_end_a_pipeline<F: F
 
 /// A new watch list has the connection closed behind the reply, because jobs under the old one are unclaimed.
 fn a_pipeline_whose_connection_takes_no_more_ends_with_an_error<F: Face>() {
-    let server = Server::start().unwrap();
-    let mut client: F = connect(server.address());
+    let (_server, mut client) = start::<F>();
     for inserted in client.call_many(puts(3)) {
         let _ = inserted.unwrap();
     }
@@ -291,15 +282,7 @@ fn a_pipeline_whose_connection_takes_no_more_ends_with_an_error<F: Face>() {
 
 /// Connects to a stream that follows this script, each time from its beginning.
 fn scripted<F: Face>(script: impl Fn() -> Scripted + Clone + Send + Sync + 'static) -> F {
-    let blocking = script.clone();
-    let options = options("127.0.0.1")
-        .reply_timeout(AWAY / 2)
-        .connector(move |_| {
-            let script = script.clone();
-            async move { Ok(script()) }
-        })
-        .blocking_connector(move |_, _| Ok(blocking()));
-    F::connect(options).unwrap()
+    F::connect(over(options("127.0.0.1").reply_timeout(AWAY / 2), script)).unwrap()
 }
 
 /// Longer than [`scripted`] waits for a reply.

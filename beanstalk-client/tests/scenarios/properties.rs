@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use beanstalk_client::{ErrorKind, PutOptions, TubeName, protocol::Put};
 use fixtures::beanstalkd::{
-    Server, Version,
+    Version,
     command::{self, Command as Parsed, PutLine},
     decode::{Decoder, Input},
 };
 use proptest::prelude::*;
 
-use crate::support::{Async, Blocking, Face, catalogue::frame, place::connect};
+use crate::support::{Async, Blocking, Face, catalogue::frame, place::start};
 
 fn seconds() -> impl Strategy<Value = Duration> {
     any::<u32>().prop_map(|seconds| Duration::from_secs(seconds.into()))
@@ -77,8 +77,7 @@ fn name(number: u8) -> &'static str {
 
 /// B22: what the client believes is what the server says, whatever was done before, also over reconnects.
 fn mirror<F: Face>(steps: &[Step]) {
-    let server = Server::start().unwrap();
-    let mut client: F = connect(server.address());
+    let (server, mut client) = start::<F>();
     for step in steps {
         match step {
             Step::Use(tube) => client.use_tube(name(*tube)).unwrap(),

@@ -15,7 +15,7 @@ use queue_core::proof::{Scripts, read_bytes, relay, reset};
 use crate::support::{
     Face, both_faces,
     connectors::{NARROW, narrow, narrowed},
-    place::{PATIENCE, connect, options},
+    place::{PATIENCE, connect, options, start},
 };
 
 const NOW: Duration = Duration::ZERO;
@@ -100,8 +100,7 @@ fn assert_settled<F: Face>(client: &mut F) {
 }
 
 fn a_new_connection_has_the_old_tube_and_watch_list_before_anything_else<F: Face>() {
-    let server = Server::start().unwrap();
-    let mut client: F = connect(server.address());
+    let (server, mut client) = start::<F>();
     settle(&mut client);
     let epoch = client.epoch();
     server.faults().add(Fault::nth(1).of("peek").cut_after(0));
@@ -117,8 +116,7 @@ fn a_new_connection_has_the_old_tube_and_watch_list_before_anything_else<F: Face
 }
 
 fn restored_state_survives_failed_attempts<F: Face>() {
-    let server = Server::start().unwrap();
-    let mut client: F = connect(server.address());
+    let (server, mut client) = start::<F>();
     settle(&mut client);
     server.reset_connections();
     for verb in ["use", "watch", "ignore"] {
@@ -142,8 +140,7 @@ fn assert_lost<T: std::fmt::Debug>(outcome: Result<T>) {
 }
 
 fn a_reservation_ends_with_its_connection<F: Face>() {
-    let server = Server::start().unwrap();
-    let mut client: F = connect(server.address());
+    let (server, mut client) = start::<F>();
     let job = held(&mut client);
     client.reconnect().unwrap();
     server.clear_requests();
@@ -160,8 +157,7 @@ fn a_reservation_ends_with_its_connection<F: Face>() {
 }
 
 fn a_stale_reservation_stops_a_whole_pair<F: Face>() {
-    let server = Server::start().unwrap();
-    let mut client: F = connect(server.address());
+    let (server, mut client) = start::<F>();
     let job = held(&mut client);
     client.reconnect().unwrap();
     server.clear_requests();
@@ -173,8 +169,7 @@ fn a_stale_reservation_stops_a_whole_pair<F: Face>() {
 }
 
 fn a_stale_reservation_in_a_pipeline_concerns_only_its_command<F: Face>() {
-    let server = Server::start().unwrap();
-    let mut client: F = connect(server.address());
+    let (server, mut client) = start::<F>();
     let job = held(&mut client);
     let fresh = client.put(b"y", PutOptions::default()).unwrap().id();
     client.reconnect().unwrap();
@@ -194,8 +189,7 @@ fn a_stale_reservation_in_a_pipeline_concerns_only_its_command<F: Face>() {
 }
 
 fn an_explicit_reconnect_gives_jobs_back_and_restores<F: Face>() {
-    let server = Server::start().unwrap();
-    let mut client: F = connect(server.address());
+    let (_server, mut client) = start::<F>();
     client.use_tube("out").unwrap();
     client.watch("out").unwrap();
     let job = held(&mut client);

@@ -15,7 +15,7 @@ use queue_core::proof::drop_after;
 
 use crate::support::{
     Async, Environment, Face, both_faces,
-    place::{LATE, PATIENCE, connect, options},
+    place::{LATE, PATIENCE, connect, options, start},
     scenarios,
 };
 
@@ -57,8 +57,7 @@ fn regress_go_redis_697_no_job_is_lost_when_it_comes_as_the_timeout_ends<F: Face
     environment: Environment,
 ) {
     const ROUNDS: u32 = 40;
-    let place = environment.start();
-    let mut producer: F = place.connect();
+    let (place, mut producer) = environment.with_client::<F>();
     // Each job becomes ready in the very second in which a reserve for it ends.
     let consumers: Vec<_> = (0..ROUNDS)
         .map(|number| {
@@ -126,8 +125,7 @@ fn regress_beanstalkd_78_every_waiter_gets_its_timeout<F: Face>(environment: Env
 
 /// nesquena/backburner#47, jennings/Turbocharged.Beanstalk#3, beanstalkd/beanstalkd#647.
 fn regress_backburner_47_nothing_is_sent_behind_a_waiting_reserve<F: Face>() {
-    let server = Server::start().unwrap();
-    let mut client: F = connect(server.address());
+    let (server, mut client) = start::<F>();
     // A pipeline that ends its caller's interest leaves such a reserve behind on either face.
     let long = ReserveWithTimeout::new(Duration::from_secs(3600)).unwrap();
     let _ = client.put(b"x", PutOptions::default()).unwrap();

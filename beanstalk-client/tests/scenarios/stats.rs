@@ -3,13 +3,12 @@
 use beanstalk_client::{JobStats, PutOptions, ServerStats, TubeStats};
 use fixtures::beanstalkd::{Server, Version};
 
-use crate::support::{Environment, Face, both_faces, place::connect, scenarios};
+use crate::support::{Environment, Face, both_faces, place::with_client, scenarios};
 
 scenarios!(statistics_count_what_was_done);
 
 fn statistics_count_what_was_done<F: Face>(environment: Environment) {
-    let place = environment.start();
-    let mut client: F = place.connect();
+    let (_place, mut client) = environment.with_client::<F>();
     client.use_tube("1e5").unwrap();
     client.watch("1e5").unwrap();
     for priority in [0, 1023, 1024] {
@@ -40,8 +39,8 @@ both_faces!(every_version_is_read_the_same);
 
 fn every_version_is_read_the_same<F: Face>() {
     for version in Version::ALL {
-        let server = Server::builder().version(version).start().unwrap();
-        let mut client: F = connect(server.address());
+        let (_server, mut client) =
+            with_client::<F>(Server::builder().version(version).start().unwrap());
         for tube in ["123", "true", "1e5", "null", "0.5"] {
             client.use_tube(tube).unwrap();
             let id = client.put(b"x", PutOptions::default()).unwrap().id();
@@ -69,8 +68,9 @@ mod serialized {
 
     fn statistics_are_typed<F: Face>() {
         for version in Version::ALL {
-            let server = Server::builder().version(version).instance(0x1e5).start().unwrap();
-            let mut client: F = connect(server.address());
+            let (_server, mut client) = with_client::<F>(
+                Server::builder().version(version).instance(0x1e5).start().unwrap(),
+            );
             client.use_tube("1e5").unwrap();
             let id = client.put(b"x", PutOptions::default()).unwrap().id();
             let stats = serde_json::to_value(client.stats().unwrap()).unwrap();

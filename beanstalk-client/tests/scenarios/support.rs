@@ -102,4 +102,38 @@ macro_rules! both_producers {
     };
 }
 
-pub(crate) use {both_faces, both_producers, in_faces, in_places, producer_scenarios, scenarios};
+/// Two tests of each scenario over an [`Environment`] alone.
+macro_rules! each_server {
+    ($($name:ident),+ $(,)?) => {$(
+        mod $name {
+            use crate::support::Environment;
+
+            #[test]
+            fn in_memory() {
+                super::$name(Environment::InMemory);
+            }
+
+            #[test]
+            fn real() {
+                if Environment::Real.is_available() {
+                    super::$name(Environment::Real);
+                }
+            }
+        }
+    )+};
+}
+
+/// Runs a test again, alone in a process with these variables.
+#[cfg(target_os = "linux")]
+pub(crate) fn run_alone(name: &str, variables: &[(&str, &str)]) {
+    let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", name, "--nocapture"]).envs(variables.iter().copied());
+    let output = command.output().unwrap();
+    let [text, errors] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+    let is_good = output.status.success() && text.contains("1 passed");
+    assert!(is_good, "{variables:?}: {text}{errors}");
+}
+
+pub(crate) use {
+    both_faces, both_producers, each_server, in_faces, in_places, producer_scenarios, scenarios,
+};

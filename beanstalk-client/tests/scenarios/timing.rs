@@ -10,7 +10,7 @@ use fixtures::beanstalkd::Server;
 
 use crate::support::{
     Face, both_faces,
-    place::{PATIENCE, connect},
+    place::{PATIENCE, connect, with_client},
 };
 
 fn server() -> Server {
@@ -56,8 +56,7 @@ fn a_timed_reserve_waits_exactly_its_time<F: Face>() {
 }
 
 fn sub_second_timeouts_are_sent_rounded_up<F: Face>() {
-    let server = server();
-    let mut client: F = connect(server.address());
+    let (server, mut client) = with_client::<F>(server());
     let _ = client.put(b"x", PutOptions::default().ttr(Duration::from_millis(1001))).unwrap();
     let _ = client.reserve_with_timeout(Duration::from_nanos(1)).unwrap();
     client.pause_tube("default", Duration::from_millis(2500)).unwrap();
@@ -66,8 +65,7 @@ fn sub_second_timeouts_are_sent_rounded_up<F: Face>() {
 }
 
 fn deadline_soon_comes_a_second_before_the_end<F: Face>() {
-    let server = server();
-    let mut client: F = connect(server.address());
+    let (server, mut client) = with_client::<F>(server());
     let id = client.put(b"x", PutOptions::default().ttr(seconds(10))).unwrap().id();
     let job = client.reserve().unwrap().job().unwrap();
     let waits = waiting(&server, client, |client: &mut F| client.reserve());
@@ -83,8 +81,7 @@ fn deadline_soon_comes_a_second_before_the_end<F: Face>() {
 }
 
 fn touch_restarts_the_time_to_run<F: Face>() {
-    let server = server();
-    let mut client: F = connect(server.address());
+    let (server, mut client) = with_client::<F>(server());
     let id = client.put(b"x", PutOptions::default().ttr(seconds(10))).unwrap().id();
     let job = client.reserve().unwrap().job().unwrap();
     for _ in 0..3 {
@@ -101,8 +98,7 @@ fn touch_restarts_the_time_to_run<F: Face>() {
 }
 
 fn an_expired_job_can_be_deleted_while_it_is_ready<F: Face>() {
-    let server = server();
-    let mut client: F = connect(server.address());
+    let (server, mut client) = with_client::<F>(server());
     let _ = client.put(b"x", PutOptions::default().ttr(seconds(5))).unwrap();
     let job = client.reserve().unwrap().job().unwrap();
     server.advance(seconds(6));
@@ -111,8 +107,7 @@ fn an_expired_job_can_be_deleted_while_it_is_ready<F: Face>() {
 }
 
 fn a_pause_ends_by_itself<F: Face>() {
-    let server = server();
-    let mut client: F = connect(server.address());
+    let (server, mut client) = with_client::<F>(server());
     let id = client.put(b"x", PutOptions::default()).unwrap().id();
     client.pause_tube("default", seconds(30)).unwrap();
     let waits = waiting(&server, client, |client: &mut F| client.reserve());

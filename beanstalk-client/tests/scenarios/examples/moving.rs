@@ -10,6 +10,8 @@ use std::{
 
 use beanstalk_client::{ErrorKind, PutOptions, Reserved, blocking::Client};
 
+use crate::support::{Environment, each_server};
+
 const JOBS: &str = "2000";
 
 fn example(name: &str) -> PathBuf {
@@ -150,47 +152,23 @@ fn finishes_its_jobs_on_sigterm(address: &str, worker: &str) {
 }
 
 #[cfg(unix)]
-#[test]
-fn the_graceful_async_worker_finishes_its_jobs_on_sigterm() {
-    let server = fixtures::beanstalkd::Server::start().unwrap();
-    finishes_its_jobs_on_sigterm(server.address(), "graceful_consumer");
-}
-
-#[cfg(unix)]
-#[test]
-fn the_graceful_blocking_worker_finishes_its_jobs_on_sigterm() {
-    let server = fixtures::beanstalkd::Server::start().unwrap();
-    finishes_its_jobs_on_sigterm(server.address(), "graceful_consumer_blocking");
-}
-
-#[cfg(unix)]
-#[test]
-fn the_graceful_workers_finish_their_jobs_on_sigterm_with_the_real_server() {
+fn graceful_workers_finish_their_jobs_on_sigterm(environment: Environment) {
     for worker in ["graceful_consumer", "graceful_consumer_blocking"] {
-        if let Some(server) = fixtures::real::Beanstalkd::start() {
-            finishes_its_jobs_on_sigterm(server.address(), worker);
-        }
+        finishes_its_jobs_on_sigterm(environment.start().address(), worker);
     }
 }
 
-fn pools_give_clients_that_are_like_new(address: &str) {
+#[cfg(unix)]
+each_server!(graceful_workers_finish_their_jobs_on_sigterm);
+
+fn pools_give_clients_that_are_like_new(environment: Environment) {
+    let place = environment.start();
     for pool in ["pool_deadpool", "pool_bb8", "pool_r2d2"] {
-        assert_eq!(run(pool, &[address]).trim(), "watches [\"default\"]", "{pool}");
+        assert_eq!(run(pool, &[place.address()]).trim(), "watches [\"default\"]", "{pool}");
     }
 }
 
-#[test]
-fn pools_give_clients_of_the_in_memory_server_that_are_like_new() {
-    let server = fixtures::beanstalkd::Server::start().unwrap();
-    pools_give_clients_that_are_like_new(server.address());
-}
-
-#[test]
-fn pools_give_clients_of_the_real_server_that_are_like_new() {
-    if let Some(server) = fixtures::real::Beanstalkd::start() {
-        pools_give_clients_that_are_like_new(server.address());
-    }
-}
+each_server!(pools_give_clients_that_are_like_new);
 
 #[test]
 fn the_example_with_a_service_keeps_to_the_limits_of_its_layers() {

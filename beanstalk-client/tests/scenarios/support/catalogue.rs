@@ -12,13 +12,18 @@ use beanstalk_client::{
 };
 use bytes::BytesMut;
 
+/// A command that can be visited.
+pub(crate) trait Sample:
+    Command<Reply: Debug + Send> + Clone + Debug + Send + 'static
+{
+}
+
+impl<C: Command<Reply: Debug + Send> + Clone + Debug + Send + 'static> Sample for C {}
+
 /// Something to do with each command.
 pub(crate) trait Visitor {
     /// Called with a command and whole replies that are not refusals.
-    fn visit<C>(&mut self, command: C, replies: &[&[u8]])
-    where
-        C: Command + Clone + Debug + Send + 'static,
-        C::Reply: Debug + Send;
+    fn visit<C: Sample>(&mut self, command: C, replies: &[&[u8]]);
 }
 
 const STATS_TUBE: &[u8] =

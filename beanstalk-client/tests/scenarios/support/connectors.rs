@@ -6,8 +6,11 @@ use std::{
     sync::Arc,
 };
 
-use beanstalk_client::{Address, ConnectOptions};
+use beanstalk_client::{Address, Client, ConnectOptions, Duplex, blocking};
+use queue_core::proof::Choppy;
 use socket2::{Domain, Socket, Type};
+
+use super::place;
 
 /// Connects both faces by a resolver of the test's own, which is asked at every attempt.
 #[must_use]
@@ -23,6 +26,29 @@ pub(crate) fn resolved_by(
             async move { tokio::net::TcpStream::connect(found?).await }
         })
         .blocking_connector(move |address, _| std::net::TcpStream::connect(resolve(address)?))
+}
+
+/// Connects both faces over streams of the test's own.
+#[must_use]
+pub(crate) fn over<S: Duplex + blocking::Duplex + 'static>(
+    options: ConnectOptions,
+    stream: impl Fn() -> S + Clone + Send + Sync + 'static,
+) -> ConnectOptions {
+    let stream_async = stream.clone();
+    options
+        .connector(move |_| {
+            let stream = stream_async();
+            async move { Ok(stream) }
+        })
+        .blocking_connector(move |_, _| Ok(stream()))
+}
+
+/// An async client over a stream that moves at most so many bytes at a time, so that there are many places to drop a
+/// call at.
+pub(crate) async fn choppy_client(address: &str, most: usize) -> Client {
+    let stream = tokio::net::TcpStream::connect(address).await.unwrap();
+    stream.set_nodelay(true).unwrap();
+    Client::from_stream(Choppy::new(stream, most), place::options(address))
 }
 
 /// Approximately how much the operating system buffers for a [`narrow`] connection in each direction.

@@ -53,6 +53,14 @@ impl Environment {
         }
     }
 
+    /// Starts a server with the usual settings, and connects a client.
+    #[must_use]
+    pub(crate) fn with_client<F: Face>(self) -> (Place, F) {
+        let place = self.start();
+        let client = place.connect();
+        (place, client)
+    }
+
     /// Starts a server that accepts bodies up to this size.
     #[must_use]
     pub(crate) fn start_with_max_job_size(self, bytes: u32) -> Place {
@@ -122,4 +130,17 @@ pub(crate) fn options(address: &str) -> ConnectOptions {
 #[must_use]
 pub(crate) fn connect<F: Face>(address: &str) -> F {
     F::connect(options(address)).unwrap()
+}
+
+/// Starts the in-memory server with the usual settings, and connects a client.
+#[must_use]
+pub(crate) fn start<F: Face>() -> (Server, F) {
+    with_client(Server::start().unwrap())
+}
+
+/// This server, and a client of it.
+#[must_use]
+pub(crate) fn with_client<F: Face>(server: Server) -> (Server, F) {
+    let client = connect(server.address());
+    (server, client)
 }

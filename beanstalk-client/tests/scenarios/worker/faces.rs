@@ -197,41 +197,52 @@ impl WorkerFace for Async {
     }
 }
 
+/// What a handler sees without waiting.
+macro_rules! looks {
+    ($self:ident: $job:expr) => {
+        fn id(&$self) -> JobId {
+            $job.id
+        }
+
+        fn body(&$self) -> Vec<u8> {
+            $job.body.to_vec()
+        }
+
+        fn deferrals(&$self) -> u64 {
+            $job.deferrals()
+        }
+
+        fn is_lost(&$self) -> bool {
+            $job.is_lost()
+        }
+
+        fn is_stopping(&$self) -> bool {
+            $job.is_stopping()
+        }
+
+        fn time_left(&$self) -> Option<Duration> {
+            $job.time_left()
+        }
+
+        fn tube(&$self) -> TubeName {
+            $job.tube()
+        }
+    };
+}
+
 struct SeenAsync(JobContext, Handle);
 
 impl Seen for SeenAsync {
-    fn id(&self) -> JobId {
-        self.0.id
-    }
-
-    fn body(&self) -> Vec<u8> {
-        self.0.body.to_vec()
-    }
-
-    fn deferrals(&self) -> u64 {
-        self.0.deferrals()
-    }
-
-    fn is_lost(&self) -> bool {
-        self.0.is_lost()
-    }
+    looks!(self: self.0);
 
     fn wait_lost(&self) -> Option<LostReason> {
         let lost = async { tokio::time::timeout(PATIENCE, self.0.lost()).await };
         self.1.block_on(lost).ok()
     }
 
-    fn is_stopping(&self) -> bool {
-        self.0.is_stopping()
-    }
-
     fn wait_stopping(&self) -> bool {
         let stopping = async { tokio::time::timeout(PATIENCE, self.0.stopping()).await };
         self.1.block_on(stopping).is_ok()
-    }
-
-    fn time_left(&self) -> Option<Duration> {
-        self.0.time_left()
     }
 
     fn touch(&self) -> Result<()> {
@@ -240,10 +251,6 @@ impl Seen for SeenAsync {
 
     fn stats(&self) -> Result<JobStats> {
         self.1.block_on(self.0.stats())
-    }
-
-    fn tube(&self) -> TubeName {
-        self.0.tube()
     }
 }
 
@@ -271,36 +278,14 @@ impl WorkerFace for Blocking {
 }
 
 impl Seen for blocking::JobContext {
-    fn id(&self) -> JobId {
-        self.id
-    }
-
-    fn body(&self) -> Vec<u8> {
-        self.body.to_vec()
-    }
-
-    fn deferrals(&self) -> u64 {
-        Self::deferrals(self)
-    }
-
-    fn is_lost(&self) -> bool {
-        Self::is_lost(self)
-    }
+    looks!(self: self);
 
     fn wait_lost(&self) -> Option<LostReason> {
         Self::wait_lost(self, PATIENCE)
     }
 
-    fn is_stopping(&self) -> bool {
-        Self::is_stopping(self)
-    }
-
     fn wait_stopping(&self) -> bool {
         Self::wait_stopping(self, PATIENCE)
-    }
-
-    fn time_left(&self) -> Option<Duration> {
-        Self::time_left(self)
     }
 
     fn touch(&self) -> Result<()> {
@@ -309,10 +294,6 @@ impl Seen for blocking::JobContext {
 
     fn stats(&self) -> Result<JobStats> {
         Self::stats(self)
-    }
-
-    fn tube(&self) -> TubeName {
-        Self::tube(self)
     }
 }
 

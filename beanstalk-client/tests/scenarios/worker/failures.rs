@@ -24,7 +24,7 @@ use super::faces::WorkerFace;
 use crate::support::{
     Face, both_faces,
     damaged::delete_buried,
-    place::{PATIENCE, connect, options},
+    place::{PATIENCE, connect, options, start, with_client},
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -72,8 +72,7 @@ fn a_run_until_its_tubes_are_empty_gives_up_a_server_that_is_away<F: WorkerFace>
 /// It ended the thread of its slot, and the blocking worker never ended.
 fn an_observer_that_panics_costs_no_slot<F: WorkerFace>() {
     for prefetch in [1, 8] {
-        let server = Server::start().unwrap();
-        let mut client: F = connect(server.address());
+        let (server, mut client) = start::<F>();
         for body in ["fail", "2", "3"] {
             put(&mut client, body);
         }
@@ -99,8 +98,7 @@ fn a_reserve_cut_at_any_byte_loses_no_job<F: WorkerFace>() {
     let whole = "RESERVED 1 5\r\nhello\r\n".len();
     for cut in 0..whole {
         for reset in [false, true] {
-            let server = Server::start().unwrap();
-            let mut client: F = connect(server.address());
+            let (server, mut client) = start::<F>();
             let id = put(&mut client, "hello");
             let fault = Fault::nth(1).of("reserve-with-timeout");
             let fault = if reset { fault.reset_after(cut) } else { fault.cut_after(cut) };
@@ -120,8 +118,7 @@ fn a_reserve_cut_at_any_byte_loses_no_job<F: WorkerFace>() {
 /// F5: by the time of a second delete the id may be another's.
 fn a_delete_whose_answer_is_lost_is_unknown_and_never_sent_again<F: WorkerFace>() {
     for executed in [true, false] {
-        let server = Server::start().unwrap();
-        let mut client: F = connect(server.address());
+        let (server, mut client) = start::<F>();
         let id = put(&mut client, "x");
         let fault = Fault::nth(1).of("delete").cut_after(0);
         server.faults().add(if executed { fault.executed() } else { fault.unexecuted() });
@@ -273,8 +270,8 @@ fn a_dying_server_does_not_delay_the_others<F: WorkerFace>() {
 /// B26: statistics of all shapes.
 fn every_release_of_the_server_is_worked_for<F: WorkerFace>() {
     for version in [Version::V1_10, Version::V1_11, Version::V1_12, Version::V1_13] {
-        let server = Server::builder().version(version).start().unwrap();
-        let mut client: F = connect(server.address());
+        let (server, mut client) =
+            with_client::<F>(Server::builder().version(version).start().unwrap());
         client.use_tube("1e5").unwrap();
         let id = put(&mut client, "x");
         let options = worker_options(at(server.address())).until_empty();

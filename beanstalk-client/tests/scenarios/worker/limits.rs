@@ -2,7 +2,6 @@
 
 use std::{
     io::{self, Read, Write},
-    net::TcpStream,
     pin::Pin,
     sync::{
         Arc, Mutex, OnceLock,
@@ -20,7 +19,12 @@ use fixtures::{Port, beanstalkd::Server, fault::Fault};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::faces::{Door, WorkerFace};
-use crate::support::{Async, Blocking, both_faces, place::connect};
+use crate::support::{
+    both_faces,
+    connectors::{over, resolved_by},
+    place::start,
+    run_alone,
+};
 
 both_faces!(
     a_tube_has_only_its_own_slots,
@@ -35,8 +39,7 @@ both_faces!(
 
 /// Never more than so many of its jobs run at once, and the jobs of others go on meanwhile.
 fn a_tube_has_only_its_own_slots<F: WorkerFace>() {
-    let server = Server::start().unwrap();
-    let mut client: F = connect(server.address());
+    let (server, mut client) = start::<F>();
     for tube in ["slow", "quick"] {
         client.use_tube(tube).unwrap();
         for _ in 0..8 {
@@ -76,8 +79,7 @@ fn a_dead_letter_tube_is_served_by_another_worker() {
 }
 
 fn slots_without_a_tube_make_no_connection<F: WorkerFace>() {
-    let server = Server::start().unwrap();
-    let mut client: F = connect(server.address());
+    let (server, mut client) = start::<F>();
     let options = WorkerOptions::new(server.address()).unwrap().slots(3);
     let worker =
         F::start(options.clone().slots_for("default", 2).unwrap(), |_| Ok(Outcome::Delete));
@@ -127,8 +129,7 @@ fn a_server_that_was_never_connected_is_in_the_report<F: WorkerFace>() {
 /// `Duration::MAX`, when a stop finds the connection lost.
 fn a_grace_without_end_is_one<F: WorkerFace>() {
     for loses in [true, false] {
-        let server = Server::start().unwrap();
-        let mut client: F = connect(server.address());
+        let (server, mut client) = start::<F>();
         let _ = client.put(b"x", Default::default()).unwrap();
         let (open, door) = Door::new();
         let options = WorkerOptions::new(server.address()).unwrap().grace(Duration::MAX);
@@ -173,8 +174,7 @@ fn reconnects_take_their_delays_from_the_options_of_the_server<F: WorkerFace>() 
 /// EMFILE; later, some are available again.
 fn a_worker_without_file_descriptors_waits_and_reports_it_once<F: WorkerFace>() {
     const EMFILE: i32 = 24;
-    let server = Server::start().unwrap();
-    let mut client: F = connect(server.address());
+    let (server, mut client) = start::<F>();
     let _ = client.put(b"x", Default::default()).unwrap();
     let at = server.socket_addr().unwrap();
     let left = Arc::new(AtomicUsize::new(8));
@@ -182,16 +182,10 @@ fn a_worker_without_file_descriptors_waits_and_reports_it_once<F: WorkerFace>() 
         let is_short = left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1));
         if is_short.is_ok() { Err(io::Error::from_raw_os_error(EMFILE)) } else { Ok(at) }
     };
-    let again = resolve.clone();
     let quick = Duration::from_millis(1);
     let options: ConnectOptions = server.address().parse().unwrap();
-    let options = options
-        .retry(RetryPolicy::never().backoff(quick, quick))
-        .connector(move |_| {
-            let found = resolve();
-            async move { tokio::net::TcpStream::connect(found?).await }
-        })
-        .blocking_connector(move |_, _| TcpStream::connect(again()?));
+    let options = options.retry(RetryPolicy::never().backoff(quick, quick));
+    let options = resolved_by(options, move |_| resolve());
     let worker = F::start(WorkerOptions::new(options).unwrap(), |_| Ok(Outcome::Delete));
     worker.events.wait_for("deleted", 1);
     assert_eq!(worker.handle.metrics().errors_of(ErrorKind::Connect), 8);
@@ -226,12 +220,15 @@ fn a_worker_refuses_plain_text_when_tls_is_required() {
 
 /// A stream that keeps what is written until it is flushed, which takes some tries. The worker is stopped as soon as
 /// there is one, so that its half-close comes while the first commands are being written.
-fn nothing_is_cut_off_by_a_half_close<F: WorkerFace + Slowly>() {
+fn nothing_is_cut_off_by_a_half_close<F: WorkerFace>() {
     let log = Log::default();
     let handle: Arc<OnceLock<WorkerHandle>> = Arc::default();
     let options: ConnectOptions = "127.0.0.1:1".parse().unwrap();
-    let worker = F::start_stopped_by(F::slowly(options, log.clone(), handle.clone()), &handle);
-    assert_eq!(worker.total(), 0);
+    let (noted, stops) = (log.clone(), handle.clone());
+    let options = over(options, move || Slow::new(noted.clone(), &stops));
+    let worker = F::start(WorkerOptions::new(options).unwrap(), |_| Ok(Outcome::Delete));
+    handle.set(worker.handle.clone()).unwrap();
+    assert_eq!(worker.end().total(), 0);
     let mut log = log.0.lock().unwrap().clone();
     log.dedup();
     assert_eq!(log, ["written", "not flushed", "flushed", "closed"]);
@@ -341,54 +338,11 @@ impl AsyncWrite for Slow {
     }
 }
 
-/// Options of either face whose connections are slow streams.
-trait Slowly: WorkerFace {
-    fn slowly(
-        options: ConnectOptions,
-        log: Log,
-        handle: Arc<OnceLock<WorkerHandle>>,
-    ) -> ConnectOptions;
-
-    fn start_stopped_by(
-        options: ConnectOptions,
-        handle: &OnceLock<WorkerHandle>,
-    ) -> beanstalk_client::WorkerReport {
-        let worker = Self::start(WorkerOptions::new(options).unwrap(), |_| Ok(Outcome::Delete));
-        handle.set(worker.handle.clone()).unwrap();
-        worker.end()
-    }
-}
-
-impl Slowly for Async {
-    fn slowly(
-        options: ConnectOptions,
-        log: Log,
-        handle: Arc<OnceLock<WorkerHandle>>,
-    ) -> ConnectOptions {
-        options.connector(move |_| {
-            let stream = Slow::new(log.clone(), &handle);
-            async move { Ok(stream) }
-        })
-    }
-}
-
-impl Slowly for Blocking {
-    fn slowly(
-        options: ConnectOptions,
-        log: Log,
-        handle: Arc<OnceLock<WorkerHandle>>,
-    ) -> ConnectOptions {
-        options.blocking_connector(move |_, _| Ok(Slow::new(log.clone(), &handle)))
-    }
-}
-
 /// With the real limit, of the memory that stacks are made of: in its own process, since the limit is the
 /// process's.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_process_without_threads_waits_for_them() {
-    use std::process::Command;
-
     const NAME: &str = "worker::limits::a_process_without_threads_waits_for_them";
     if let (Ok(face), Ok(address)) = (std::env::var("FACE"), std::env::var("WITHOUT_THREADS")) {
         return without_threads(&address, |options| match face.as_str() {
@@ -408,16 +362,8 @@ fn a_process_without_threads_waits_for_them() {
     for face in ["async", "blocking"] {
         let server = Server::start().unwrap();
         let port = server.socket_addr().unwrap().port();
-        let output = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", NAME, "--nocapture"])
-            .env("FACE", face)
-            // The name has to be resolved, which takes the async face a thread.
-            .env("WITHOUT_THREADS", format!("localhost:{port}"))
-            .output()
-            .unwrap();
-        let text = String::from_utf8_lossy(&output.stdout);
-        let errors = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success() && text.contains("1 passed"), "{face}: {text}{errors}");
+        // The name has to be resolved, which takes the async face a thread.
+        run_alone(NAME, &[("FACE", face), ("WITHOUT_THREADS", &format!("localhost:{port}"))]);
     }
 }
 

@@ -42,8 +42,7 @@ fn put<F: Face>(client: &mut F, bodies: &[&str]) -> Vec<u64> {
 
 fn every_job_is_run_once_and_deleted<F: WorkerFace>(environment: Environment) {
     for (slots, prefetch) in [(1, 1), (4, 1), (1, 100), (3, 10)] {
-        let place = environment.start();
-        let mut client: F = place.connect();
+        let (place, mut client) = environment.with_client::<F>();
         let count = 2_000;
         let numbers: Vec<String> = (0..count).map(|n| n.to_string()).collect();
         let puts = numbers.iter().map(|n| {
@@ -69,8 +68,7 @@ fn every_job_is_run_once_and_deleted<F: WorkerFace>(environment: Environment) {
 }
 
 fn a_handler_decides_the_outcome_of_its_job<F: WorkerFace>(environment: Environment) {
-    let place = environment.start();
-    let mut client: F = place.connect();
+    let (place, mut client) = environment.with_client::<F>();
     let ids = put(&mut client, &["delete", "later", "urgent", "bury", "bury low"]);
     let report = F::start(until_empty(&place), |job| {
         Ok(match &*job.body() {
@@ -104,8 +102,7 @@ fn a_handler_decides_the_outcome_of_its_job<F: WorkerFace>(environment: Environm
 fn a_failure_is_released_with_a_growing_delay_and_its_priority<F: WorkerFace>(
     environment: Environment,
 ) {
-    let place = environment.start();
-    let mut client: F = place.connect();
+    let (place, mut client) = environment.with_client::<F>();
     let ids = put(&mut client, &["new", "twice"]);
     for _ in 0..2 {
         let job = client.reserve_job(ids[1]).unwrap().unwrap();
@@ -128,8 +125,7 @@ fn a_failure_is_released_with_a_growing_delay_and_its_priority<F: WorkerFace>(
 
 /// B24: panics.
 fn a_panic_fails_the_job_and_the_slot_continues<F: WorkerFace>(environment: Environment) {
-    let place = environment.start();
-    let mut client: F = place.connect();
+    let (place, mut client) = environment.with_client::<F>();
     let ids = put(&mut client, &["panic", "fine", "panic", "fine"]);
     let worker = F::start(until_empty(&place), |job| {
         if job.body() == b"panic" {
@@ -149,8 +145,7 @@ fn a_panic_fails_the_job_and_the_slot_continues<F: WorkerFace>(environment: Envi
 
 /// Priority and time to run are those of the job, too.
 fn a_dead_job_goes_to_its_tube_with_the_same_bytes<F: WorkerFace>(environment: Environment) {
-    let place = environment.start();
-    let mut client: F = place.connect();
+    let (place, mut client) = environment.with_client::<F>();
     let bodies = [&b"failed\0\xff\r\n"[..], b"buried", b"done"];
     for body in bodies {
         let _ = client.put(body, PutOptions::default().priority(7).ttr(HOUR)).unwrap();
@@ -180,8 +175,7 @@ fn a_dead_job_goes_to_its_tube_with_the_same_bytes<F: WorkerFace>(environment: E
 
 /// Whichever slot has deferred it. Two failures are allowed.
 fn deferrals_do_not_count_as_failures<F: WorkerFace>(environment: Environment) {
-    let place = environment.start();
-    let mut client: F = place.connect();
+    let (place, mut client) = environment.with_client::<F>();
     put(&mut client, &["x"]);
     let retries = Retries::default().releases(1).backoff(Duration::ZERO, 1, Duration::ZERO);
     let options = WorkerOptions::new(options(place.address())).unwrap().slots(3).retries(retries);
@@ -204,8 +198,7 @@ fn the_watch_list_is_the_requested_one<F: WorkerFace>(environment: Environment) 
     for (tubes, expected) in
         [(&["a", "b"][..], 2), (&["a", "default"][..], 2), (&["c"][..], 1), (&["default"][..], 1)]
     {
-        let place = environment.start();
-        let mut client: F = place.connect();
+        let (place, mut client) = environment.with_client::<F>();
         for tube in ["a", "b", "c", "default"] {
             client.use_tube(tube).unwrap();
             put(&mut client, &[tube]);
@@ -227,8 +220,7 @@ fn the_watch_list_is_the_requested_one<F: WorkerFace>(environment: Environment) 
 fn counters_are_there_before_and_on_demand<F: WorkerFace>(environment: Environment) {
     use beanstalk_client::Inspect;
     for inspect in [Inspect::Before, Inspect::OnDemand] {
-        let place = environment.start();
-        let mut client: F = place.connect();
+        let (place, mut client) = environment.with_client::<F>();
         put(&mut client, &["x"]);
         let report = F::start(until_empty(&place).inspect(inspect), |job| {
             let stats = job.stats().unwrap();

@@ -8,7 +8,7 @@ use fixtures::beanstalkd::Server;
 use super::faces::{Door, WorkerFace};
 use crate::support::{
     Environment, Face, both_faces,
-    place::{PATIENCE, connect, options},
+    place::{PATIENCE, connect, options, start},
     scenarios,
 };
 
@@ -56,8 +56,7 @@ fn regress_node_beanstalk_733_no_slot_is_lost_in_restarts<F: WorkerFace>() {
 fn regress_beanstalkd_262_a_quiet_connection_does_not_keep_a_job_that_is_over<F: WorkerFace>(
     environment: Environment,
 ) {
-    let place = environment.start();
-    let mut client: F = place.connect();
+    let (place, mut client) = environment.with_client::<F>();
     let id = put(&mut client, "x", 1);
     let (open, door) = Door::new();
     let options = worker_options(place.address()).heartbeat(Heartbeat::Never);
@@ -76,8 +75,7 @@ fn regress_beanstalkd_262_a_quiet_connection_does_not_keep_a_job_that_is_over<F:
 
 /// symfony/symfony#65923: a touch from a signal handler read the reply of the command that it had interrupted.
 fn regress_symfony_65923_a_touch_takes_no_other_commands_reply<F: WorkerFace>() {
-    let server = Server::start().unwrap();
-    let mut client: F = connect(server.address());
+    let (server, mut client) = start::<F>();
     for n in 0..8 {
         put(&mut client, &format!("body {n}"), 60);
     }

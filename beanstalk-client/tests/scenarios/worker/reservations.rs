@@ -42,8 +42,7 @@ scenarios!(
 
 /// B11: however busy the slot was before.
 fn a_long_job_is_kept_by_touches_while_its_handler_blocks<F: WorkerFace>(environment: Environment) {
-    let place = environment.start();
-    let mut client: F = place.connect();
+    let (place, mut client) = environment.with_client::<F>();
     for _ in 0..100 {
         put(&mut client, "short", 4);
     }
@@ -68,8 +67,7 @@ fn a_long_job_is_kept_by_touches_while_its_handler_blocks<F: WorkerFace>(environ
 fn a_job_that_is_not_kept_goes_to_others_and_its_outcome_is_not_sent<F: WorkerFace>(
     environment: Environment,
 ) {
-    let place = environment.start();
-    let mut client: F = place.connect();
+    let (place, mut client) = environment.with_client::<F>();
     let id = put(&mut client, "slow", 1);
     let (open, door) = Door::new();
     let worker = F::start(worker_options(&place).heartbeat(Heartbeat::Never), move |job| {
@@ -91,8 +89,7 @@ fn a_job_that_is_not_kept_goes_to_others_and_its_outcome_is_not_sent<F: WorkerFa
 }
 
 fn a_handler_can_keep_its_job_itself<F: WorkerFace>(environment: Environment) {
-    let place = environment.start();
-    let mut client: F = place.connect();
+    let (place, mut client) = environment.with_client::<F>();
     put(&mut client, "slow", 3);
     let worker = F::start(worker_options(&place).heartbeat(Heartbeat::Never), |job| {
         for _ in 0..4 {
@@ -108,8 +105,7 @@ fn a_handler_can_keep_its_job_itself<F: WorkerFace>(environment: Environment) {
 
 /// B24: never returns.
 fn a_bounded_heartbeat_contains_a_handler_that_never_ends<F: WorkerFace>(environment: Environment) {
-    let place = environment.start();
-    let mut client: F = place.connect();
+    let (place, mut client) = environment.with_client::<F>();
     let id = put(&mut client, "endless", 1);
     let bounded = worker_options(&place).heartbeat(Heartbeat::AtMost(SECOND / 2));
     let worker = F::start(bounded, |job| {
@@ -128,8 +124,7 @@ fn a_bounded_heartbeat_contains_a_handler_that_never_ends<F: WorkerFace>(environ
 fn a_lost_connection_notifies_the_handler_and_the_slot_continues<F: WorkerFace>(
     environment: Environment,
 ) {
-    let place = environment.start();
-    let mut client: F = place.connect();
+    let (place, mut client) = environment.with_client::<F>();
     let id = put(&mut client, "job", 60);
     let (open, door) = Door::new();
     let reasons = Arc::new(Mutex::new(Vec::new()));
@@ -169,8 +164,7 @@ fn a_lost_connection_notifies_the_handler_and_the_slot_continues<F: WorkerFace>(
 
 /// B13. A limit for bodies lets the server's statistics through, which are longer.
 fn an_oversized_job_is_buried<F: WorkerFace>(environment: Environment) {
-    let place = environment.start();
-    let mut client: F = place.connect();
+    let (place, mut client) = environment.with_client::<F>();
     let large = put(&mut client, &"x".repeat(11), 60);
     let fitting = put(&mut client, &"x".repeat(10), 60);
     let limited = options(place.address()).max_body_size(10);

@@ -112,8 +112,7 @@ fn a_job_that_outlives_a_run_knows_that_it_has_ended() {
 
 /// B23, F2.
 fn a_stop_ends_waiting_reserves_at_once<F: WorkerFace>(environment: Environment) {
-    let place = environment.start();
-    let mut client: F = place.connect();
+    let (place, mut client) = environment.with_client::<F>();
     let options = worker_options(&place).slots(3).reserve_wait(Duration::from_secs(3600));
     let worker = F::start(options, |_| Ok(Outcome::Delete));
     wait_for_slots(&worker, SlotState::Waiting);
@@ -129,8 +128,7 @@ fn a_stop_ends_waiting_reserves_at_once<F: WorkerFace>(environment: Environment)
 
 /// B23.
 fn a_stop_lets_running_jobs_end<F: WorkerFace>(environment: Environment) {
-    let place = environment.start();
-    let mut client: F = place.connect();
+    let (place, mut client) = environment.with_client::<F>();
     let first = put(&mut client, "running");
     let (open, door) = Door::new();
     let worker = F::start(worker_options(&place), move |_| {
@@ -151,8 +149,7 @@ fn a_stop_lets_running_jobs_end<F: WorkerFace>(environment: Environment) {
 
 /// A long-running handler ends early on its own, and decides on its job.
 fn a_handler_sees_its_worker_stop<F: WorkerFace>(environment: Environment) {
-    let place = environment.start();
-    let mut client: F = place.connect();
+    let (place, mut client) = environment.with_client::<F>();
     let id = put(&mut client, "long");
     let (began, begun) = std::sync::mpsc::channel();
     let worker = F::start(worker_options(&place), move |job| {
@@ -170,8 +167,7 @@ fn a_handler_sees_its_worker_stop<F: WorkerFace>(environment: Environment) {
 
 /// B23.
 fn jobs_that_outlive_the_grace_go_back_unchanged<F: WorkerFace>(environment: Environment) {
-    let place = environment.start();
-    let mut client: F = place.connect();
+    let (place, mut client) = environment.with_client::<F>();
     let id = put(&mut client, "stubborn");
     let worker = F::start(worker_options(&place).grace(Duration::from_millis(50)), |job| {
         assert_eq!(job.wait_lost(), Some(LostReason::Stopped));
@@ -210,8 +206,7 @@ fn settled<F: Face>(client: &mut F, id: u64) -> beanstalk_client::JobStats {
 }
 
 fn a_second_stop_gives_running_jobs_back_at_once<F: WorkerFace>(environment: Environment) {
-    let place = environment.start();
-    let mut client: F = place.connect();
+    let (place, mut client) = environment.with_client::<F>();
     let id = put(&mut client, "stubborn");
     let worker = F::start(worker_options(&place).grace(Duration::MAX), |job| {
         assert_eq!(job.wait_lost(), Some(LostReason::Stopped));
@@ -226,8 +221,7 @@ fn a_second_stop_gives_running_jobs_back_at_once<F: WorkerFace>(environment: Env
 }
 
 fn prefetched_jobs_go_back_when_the_worker_stops<F: WorkerFace>(environment: Environment) {
-    let place = environment.start();
-    let mut client: F = place.connect();
+    let (place, mut client) = environment.with_client::<F>();
     let ids: Vec<u64> = (0..10).map(|_| put(&mut client, "x")).collect();
     let (open, door) = Door::new();
     let worker = F::start(worker_options(&place).prefetch(8), move |_| {
@@ -257,8 +251,7 @@ fn prefetched_jobs_go_back_when_the_worker_stops<F: WorkerFace>(environment: Env
 
 fn a_worker_ends_at_its_job_limit<F: WorkerFace>(environment: Environment) {
     for (slots, prefetch, jobs) in [(1, 1, 1), (1, 1, 3), (4, 1, 5), (2, 10, 13)] {
-        let place = environment.start();
-        let mut client: F = place.connect();
+        let (place, mut client) = environment.with_client::<F>();
         for _ in 0..30 {
             put(&mut client, "x");
         }
@@ -306,8 +299,7 @@ fn a_stop_waits_for_no_attempt_to_connect<F: WorkerFace>() {
 
 /// B23: the race between a job and the stop, many times.
 fn a_stop_at_any_moment_loses_no_job<F: WorkerFace>(environment: Environment) {
-    let place = environment.start();
-    let mut client: F = place.connect();
+    let (place, mut client) = environment.with_client::<F>();
     let runs = Arc::new(AtomicU32::new(0));
     let (rounds, jobs) = (20, 20);
     let mut finished = 0;
