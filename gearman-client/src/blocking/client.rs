@@ -37,8 +37,9 @@ pub(super) struct AnswerSlot {
 }
 
 impl Client {
-    /// Connects to the first reachable server: `"127.0.0.1:4730"`, `"one:4730,two:4730"`, an [`Address`],
-    /// [`ConnectOptions`] or [`Servers`]. Each is tried once: startup errors are reported immediately.
+    /// Connects to the first reachable server: `"127.0.0.1:4730"`, `"one:4730,two:4730"`, an
+    /// [`Address`](crate::Address), [`ConnectOptions`] or [`Servers`]. Each is tried once: startup errors are reported
+    /// immediately.
     ///
     /// # Errors
     ///
