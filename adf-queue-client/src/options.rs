@@ -58,80 +58,51 @@ impl ConnectOptions {
             seed: None,
         }
     }
+}
+
+queue_core::setters! {
+    self: ConnectOptions;
 
     /// Time limit for name resolution, connecting, the TLS handshake and the upgrade to WebSocket together.
-    #[must_use]
-    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
-        self.server.connect_timeout = timeout;
-        self
-    }
+    connect_timeout(timeout: Duration) => self.server.connect_timeout = timeout;
 
     /// Time limit for handing a request to the operating system; it restarts after every 64 KiB of a longer request.
-    #[must_use]
-    pub fn write_timeout(mut self, timeout: Duration) -> Self {
-        self.server.write_timeout = timeout;
-        self
-    }
+    write_timeout(timeout: Duration) => self.server.write_timeout = timeout;
 
     /// Time limit for a whole answer once its request is written. Does not apply to a pull.
-    #[must_use]
-    pub fn reply_timeout(mut self, timeout: Duration) -> Self {
-        self.server.reply_timeout = timeout;
-        self
-    }
+    reply_timeout(timeout: Duration) => self.server.reply_timeout = timeout;
 
     /// Time limit for each call as a whole, except [`pull`](crate::blocking::Client::pull), including reconnects and
     /// retries. With `None`, only the other deadlines apply.
-    #[must_use]
-    pub fn total_timeout(mut self, timeout: Option<Duration>) -> Self {
-        self.server.total_timeout = timeout;
-        self
-    }
+    total_timeout(timeout: Option<Duration>) => self.server.total_timeout = timeout;
 
     /// Maximum size of a received message, in bytes; 64 MiB by default. A larger one ends the connection with
     /// [`MessageTooLarge`](crate::ErrorKind::MessageTooLarge). It also limits the total size of messages that were
     /// pulled for former callers, and wait for the next pull of their queue.
-    #[must_use]
-    pub fn max_message_size(mut self, bytes: usize) -> Self {
-        self.max_message_size = bytes;
-        self
-    }
+    max_message_size(bytes: usize) => self.max_message_size = bytes;
 
     /// Maximum number of HTTP connections of an async client for requests, and separately for waiting pulls; 16 of each
     /// unless set, and at least 1. Callers that find all in use queue fairly. The server has few threads for HTTP:
     /// three waiting pulls already slow other requests down, so consumers should use WebSocket.
-    #[must_use]
-    pub fn max_connections(mut self, connections: usize) -> Self {
-        self.max_connections = connections.clamp(1, 1 << 16);
-        self
-    }
+    max_connections(connections: usize) => self.max_connections = connections.clamp(1, 1 << 16);
 
     /// Idle time after which a WebSocket connection sends a ping; 30 seconds by default, at least 100 ms, `None` for
     /// never. Silence for the reply timeout after that ends the connection. The server never sends pings.
     ///
     /// The blocking face has no thread, so it pings only while a call waits.
-    #[must_use]
-    pub fn ping_interval(mut self, interval: Option<Duration>) -> Self {
+    ping_interval(interval: Option<Duration>) =>
         self.ping_interval = interval.map(|interval| interval.max(Duration::from_millis(100)));
-        self
-    }
 
     /// Derives everything random (masks of frames, keys of upgrades, ids of HTTP requests) from this seed, so that a
     /// simulation or a test is repeatable. Without a seed, as is right for a service, each client draws its own. Delays
     /// have the seed of their [`RetryPolicy`].
-    #[must_use]
-    pub fn seed(mut self, seed: u64) -> Self {
-        self.seed = Some(seed);
-        self
-    }
+    seed(seed: u64) => self.seed = Some(seed);
 
     /// How often to retry a request that definitely did not reach a server.
-    #[must_use]
-    pub fn retry(mut self, policy: RetryPolicy) -> Self {
-        self.server.retry = policy;
-        self
-    }
+    retry(policy: RetryPolicy) => self.server.retry = policy;
+}
 
+impl ConnectOptions {
     /// Rejects a transport that needs more than one stream.
     pub(crate) fn check_stream(&self) -> Result<(), Error> {
         match self.address.transport().is_http() {

@@ -53,56 +53,37 @@ impl From<Servers> for ProducerOptions {
     }
 }
 
-impl ProducerOptions {
+queue_core::setters! {
+    self: ProducerOptions;
+
     /// How to select the server for a push.
-    #[must_use]
-    pub fn selection(mut self, selection: crate::Selection) -> Self {
-        self.servers = self.servers.selection(selection);
-        self
-    }
+    selection(selection: crate::Selection) => self.servers = self.servers.selection(selection);
 
     /// Whether to resend a push of unknown fate, because the connection was lost before its answer; off unless set.
     /// With it a message exists at least once; without it, such a push fails with
     /// [`Fate::Unknown`](crate::Fate::Unknown), and the message exists once or not at all.
-    #[must_use]
-    pub fn at_least_once(mut self, again: bool) -> Self {
-        self.at_least_once = again;
-        self
-    }
+    at_least_once(again: bool) => self.at_least_once = again;
 
     /// Whether the first push to a missing queue creates it on that server; off unless set.
-    #[must_use]
-    pub fn create_queues(mut self, create: bool) -> Self {
-        self.create_queues = create;
-        self
-    }
+    create_queues(create: bool) => self.create_queues = create;
 
     /// Time limit for each push as a whole: its wait for a server, and for its answer; 30 s unless set.
     ///
     /// A failed server is skipped for the delays of its [`RetryPolicy`](crate::RetryPolicy); only this time limits the
     /// number of attempts.
-    #[must_use]
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = timeout;
-        self
-    }
+    timeout(timeout: Duration) => self.timeout = timeout;
 
     /// Maximum number of pushes without an answer above which `enqueue` waits; 1,024 unless set, at least 1.
-    #[must_use]
-    pub fn max_messages(mut self, messages: usize) -> Self {
-        self.max_messages = messages.max(1);
-        self
-    }
+    max_messages(messages: usize) => self.max_messages = messages.max(1);
 
     /// Calls `observer` for every event: servers that fail and answer again, pushes that are moved or resent, queues
     /// that are created. It is called by the pushing tasks or threads, outside of the producer's locks, and must not
     /// block. If it panics, the producer continues. Several observers are called in the order in which they were set.
-    #[must_use]
-    pub fn on_event(mut self, observer: impl Fn(&ProducerEvent) + Send + Sync + 'static) -> Self {
+    on_event(observer: impl Fn(&ProducerEvent) + Send + Sync + 'static) =>
         self.observer = Some(Observer::new(observer).after(self.observer));
-        self
-    }
+}
 
+impl ProducerOptions {
     /// Calls `observer` with the duration of pushes and the number of messages, for every server; see
     /// [`ConnectOptions::on_measurement`].
     #[must_use]

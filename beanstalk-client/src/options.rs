@@ -43,48 +43,32 @@ impl ConnectOptions {
     pub fn new(address: Address) -> Self {
         ConnectOptions { server: ServerOptions::new(address), max_body_size: 64 << 20 }
     }
+}
+
+queue_core::setters! {
+    self: ConnectOptions;
 
     /// Time limit for name resolution, connecting and the TLS handshake together.
-    #[must_use]
-    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
-        self.server.connect_timeout = timeout;
-        self
-    }
+    connect_timeout(timeout: Duration) => self.server.connect_timeout = timeout;
 
     /// Time limit for handing one command to the operating system.
-    #[must_use]
-    pub fn write_timeout(mut self, timeout: Duration) -> Self {
-        self.server.write_timeout = timeout;
-        self
-    }
+    write_timeout(timeout: Duration) => self.server.write_timeout = timeout;
 
     /// Time limit for a whole reply once its command is written. A timed reserve adds its own timeout, and a plain one
     /// has no limit.
     ///
     /// It must be longer than the slowest round trip: if it expires while a job is on its way, the connection is
     /// closed, which gives the job back.
-    #[must_use]
-    pub fn reply_timeout(mut self, timeout: Duration) -> Self {
-        self.server.reply_timeout = timeout;
-        self
-    }
+    reply_timeout(timeout: Duration) => self.server.reply_timeout = timeout;
 
     /// Time limit for each call as a whole, including reconnects and retries. With `None`, only the other deadlines
     /// apply. For a pipeline it limits connecting only; each reply has the reply deadline.
-    #[must_use]
-    pub fn total_timeout(mut self, timeout: Option<Duration>) -> Self {
-        self.server.total_timeout = timeout;
-        self
-    }
+    total_timeout(timeout: Option<Duration>) => self.server.total_timeout = timeout;
 
     /// Maximum size of a received body in bytes; 64 MiB unless set. A larger one is skipped and reported as
     /// [`BodyTooLarge`](crate::ErrorKind::BodyTooLarge). The limit also applies to statistics and lists, but never
     /// below 64 KiB.
-    #[must_use]
-    pub fn max_body_size(mut self, bytes: usize) -> Self {
-        self.max_body_size = bytes;
-        self
-    }
+    max_body_size(bytes: usize) => self.max_body_size = bytes;
 
     /// How often, and after what delays, a client reconnects and repeats a command that definitely did not reach the
     /// server.
@@ -92,11 +76,7 @@ impl ConnectOptions {
     /// A producer uses these delays, and retries for as long as its puts may take. A worker uses them for as long as it
     /// runs, unless it has its own delays
     /// ([`WorkerOptions::reconnect_backoff`](crate::WorkerOptions::reconnect_backoff)).
-    #[must_use]
-    pub fn retry(mut self, policy: RetryPolicy) -> Self {
-        self.server.retry = policy;
-        self
-    }
+    retry(policy: RetryPolicy) => self.server.retry = policy;
 }
 
 queue_core::connect_options!(Beanstalkd, "fixtures::beanstalkd", "`beanstalks://`");
@@ -123,29 +103,21 @@ pub struct PutOptions {
     ttr: Duration,
 }
 
-impl PutOptions {
+queue_core::setters! {
+    self: PutOptions;
+
     /// How urgent the job is; 0 comes first.
-    #[must_use]
-    pub fn priority(mut self, priority: impl Into<Priority>) -> Self {
-        self.priority = priority.into();
-        self
-    }
+    priority(priority: impl Into<Priority>) => self.priority = priority.into();
 
     /// How long the job stays delayed, in whole seconds (rounded up), at most `u32::MAX`.
-    #[must_use]
-    pub fn delay(mut self, delay: Duration) -> Self {
-        self.delay = delay;
-        self
-    }
+    delay(delay: Duration) => self.delay = delay;
 
     /// How long a consumer may hold the job before others get it, in whole seconds (rounded up), at most `u32::MAX`.
     /// The server turns 0 into 1, and treats the last second as a safety margin.
-    #[must_use]
-    pub fn ttr(mut self, ttr: Duration) -> Self {
-        self.ttr = ttr;
-        self
-    }
+    ttr(ttr: Duration) => self.ttr = ttr;
+}
 
+impl PutOptions {
     pub(crate) fn checked(self) -> Result<(Priority, Seconds, Seconds), Error> {
         let delay = Seconds::round_up("delay", self.delay, u32::MAX)?;
         let ttr = Seconds::round_up("ttr", self.ttr, u32::MAX)?;
@@ -185,14 +157,16 @@ impl ReleaseOptions {
     pub fn new(priority: impl Into<Priority>) -> Self {
         ReleaseOptions { priority: priority.into(), delay: Duration::ZERO }
     }
+}
+
+queue_core::setters! {
+    self: ReleaseOptions;
 
     /// How long the job stays delayed, in whole seconds (rounded up), at most `u32::MAX`.
-    #[must_use]
-    pub fn delay(mut self, delay: Duration) -> Self {
-        self.delay = delay;
-        self
-    }
+    delay(delay: Duration) => self.delay = delay;
+}
 
+impl ReleaseOptions {
     pub(crate) fn checked(self) -> Result<(Priority, Seconds), Error> {
         Ok((self.priority, Seconds::round_up("delay", self.delay, u32::MAX)?))
     }

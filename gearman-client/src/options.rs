@@ -57,70 +57,42 @@ impl ConnectOptions {
             observer: None,
         }
     }
+}
+
+queue_core::setters! {
+    self: ConnectOptions;
 
     /// Time limit for name resolution, connecting and the TLS handshake together.
-    #[must_use]
-    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
-        self.server.connect_timeout = timeout;
-        self
-    }
+    connect_timeout(timeout: Duration) => self.server.connect_timeout = timeout;
 
     /// Time limit for handing a request to the operating system; it restarts after every 64 KiB of a longer request.
-    #[must_use]
-    pub fn write_timeout(mut self, timeout: Duration) -> Self {
-        self.server.write_timeout = timeout;
-        self
-    }
+    write_timeout(timeout: Duration) => self.server.write_timeout = timeout;
 
     /// Time limit for a whole reply once its request is written.
-    #[must_use]
-    pub fn reply_timeout(mut self, timeout: Duration) -> Self {
-        self.server.reply_timeout = timeout;
-        self
-    }
+    reply_timeout(timeout: Duration) => self.server.reply_timeout = timeout;
 
     /// Time limit for each call as a whole, over all servers, including reconnects and retries; each attempt gets the
     /// remaining time. `None`: only the other deadlines apply.
-    #[must_use]
-    pub fn total_timeout(mut self, timeout: Option<Duration>) -> Self {
-        self.server.total_timeout = timeout;
-        self
-    }
+    total_timeout(timeout: Option<Duration>) => self.server.total_timeout = timeout;
 
     /// Maximum size of a received packet or text reply, in bytes; 64 MiB unless set. A larger one ends the connection
     /// with [`PacketTooLarge`](crate::ErrorKind::PacketTooLarge), except a [worker's
     /// job](crate::WorkerOptions::fail_oversized).
-    #[must_use]
-    pub fn max_packet_size(mut self, bytes: usize) -> Self {
-        self.max_packet_size = bytes;
-        self
-    }
+    max_packet_size(bytes: usize) => self.max_packet_size = bytes;
 
     /// Maximum size in bytes of unread events of one job, or of all jobs of one `submit_many` on a server; 64 MiB
     /// unless set. Results count, and are always kept. A job whose data or warnings would exceed it fails with
     /// [`Backlog`](crate::ErrorKind::Backlog). The async `submit_many` takes everything that waits in one step and
     /// reads from that, so it may hold as much again.
-    #[must_use]
-    pub fn max_backlog(mut self, bytes: usize) -> Self {
-        self.max_backlog = bytes;
-        self
-    }
+    max_backlog(bytes: usize) => self.max_backlog = bytes;
 
     /// Whether to request exceptions on each connection; on by default. Otherwise a worker's exception arrives as a
     /// plain failure, as it does from servers that refuse the request or do not answer it, such as Python's `gear`. The
     /// answer is not awaited.
-    #[must_use]
-    pub fn exceptions(mut self, negotiate: bool) -> Self {
-        self.exceptions = negotiate;
-        self
-    }
+    exceptions(negotiate: bool) => self.exceptions = negotiate;
 
     /// How often to retry a request that definitely did not reach a server.
-    #[must_use]
-    pub fn retry(mut self, policy: RetryPolicy) -> Self {
-        self.server.retry = policy;
-        self
-    }
+    retry(policy: RetryPolicy) => self.server.retry = policy;
 
     /// Calls `observer` for every event of a client that concerns this server: connections, losses, the time for which
     /// the server is skipped, requests that are moved or resent. It is called where the event occurs, outside of the
@@ -139,12 +111,11 @@ impl ConnectOptions {
     /// });
     /// # Ok::<(), gearman_client::Error>(())
     /// ```
-    #[must_use]
-    pub fn on_event(mut self, observer: impl Fn(&ClientEvent) + Send + Sync + 'static) -> Self {
+    on_event(observer: impl Fn(&ClientEvent) + Send + Sync + 'static) =>
         self.observer = Some(queue_core::Observer::new(observer).after(self.observer));
-        self
-    }
+}
 
+impl ConnectOptions {
     /// Calls the observer, if any.
     pub(crate) fn notify(&self, what: ClientEventKind) {
         if let Some(observer) = &self.observer {

@@ -7,6 +7,7 @@ pub(crate) mod retry;
 #[cfg(feature = "serde")]
 pub(crate) mod serde_forms;
 pub(crate) mod serde_options;
+mod setters;
 
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 use std::io;

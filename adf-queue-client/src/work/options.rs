@@ -60,28 +60,11 @@ impl From<Servers> for WorkerOptions {
     }
 }
 
-impl WorkerOptions {
-    /// Maximum number of concurrent handlers for each server; at least 1.
-    #[must_use]
-    pub fn slots(mut self, slots: usize) -> Self {
-        self.slots = slots.max(1);
-        self
-    }
+queue_core::setters! {
+    self: WorkerOptions;
 
-    /// Maximum number of concurrent handlers for this queue on each server, of the [`slots`](Self::slots) in total; at
-    /// least 1. Other queues use the slots that it leaves.
-    ///
-    /// # Errors
-    ///
-    /// `InvalidInput` for an invalid name.
-    pub fn slots_for<Q>(mut self, queue: Q, slots: usize) -> Result<Self, Error>
-    where
-        Q: TryInto<QueueName>,
-        Error: From<Q::Error>,
-    {
-        self.slots_for.insert(queue.try_into()?, slots.max(1));
-        Ok(self)
-    }
+    /// Maximum number of concurrent handlers for each server; at least 1.
+    slots(slots: usize) => self.slots = slots.max(1);
 
     /// Maximum number of messages that each server's connection holds waiting for a handler; 0 unless set. With
     /// prefetch, a free handler need not wait for a round trip.
@@ -93,11 +76,7 @@ impl WorkerOptions {
     /// A pull cannot be cancelled, and it is unknown which queue gets the next message. So a worker of several queues
     /// may hold one more message for each queue after the first, and briefly one more from a queue with messages that
     /// were put back.
-    #[must_use]
-    pub fn prefetch(mut self, messages: usize) -> Self {
-        self.prefetch = messages;
-        self
-    }
+    prefetch(messages: usize) => self.prefetch = messages;
 
     /// Maximum number of deliveries of a message, to any client, before a failure is final; 5 unless set. A message
     /// whose handler fails at that delivery goes to the [dead-letter queue](Self::dead_letter). So does a message with
@@ -107,11 +86,7 @@ impl WorkerOptions {
     ///
     /// Set it somewhat higher than the number of failures that you allow: stopping a worker and a lost connection also
     /// give messages back. The server counts modulo 65,536.
-    #[must_use]
-    pub fn max_duplications(mut self, times: NonZeroU16) -> Self {
-        self.max_duplications = times.get();
-        self
-    }
+    max_duplications(times: NonZeroU16) => self.max_duplications = times.get();
 
     /// The queue for messages that failed too often: they are pushed to its right end, and deleted once the server has
     /// acknowledged the push. It must exist on each server, and the worker must not serve it. If the connection is lost
@@ -120,27 +95,15 @@ impl WorkerOptions {
     /// Without one, such a message is returned to the right end without being run
     /// ([`Poisoned`](crate::WorkerEventKind::Poisoned)), and a queue with nothing else is polled at growing intervals.
     /// The same happens to a message that the dead-letter queue rejects.
-    #[must_use]
-    pub fn dead_letter(mut self, queue: QueueName) -> Self {
-        self.dead_letter = Some(queue);
-        self
-    }
+    dead_letter(queue: QueueName) => self.dead_letter = Some(queue);
 
     /// Time for running handlers to finish after a stop; 25 s unless set. Unfinished messages then go back to the
     /// server. What the server has not answered a second later has the fate [`Unknown`](crate::JobFate::Unknown).
-    #[must_use]
-    pub fn grace(mut self, grace: Duration) -> Self {
-        self.grace = grace;
-        self
-    }
+    grace(grace: Duration) => self.grace = grace;
 
     /// Polling interval for a queue with a waiting pull; 10 s by default, at least 100 ms. The server does not wake
     /// pulls for returned messages, and never answers a pull on a queue that was deleted and created again.
-    #[must_use]
-    pub fn recheck(mut self, interval: Duration) -> Self {
-        self.recheck = interval.max(Duration::from_millis(100));
-        self
-    }
+    recheck(interval: Duration) => self.recheck = interval.max(Duration::from_millis(100));
 
     /// Takes at most the number of messages that this limit allows, shared by all workers that have a clone of it;
     /// unlimited unless set. A run ends with the last of these messages, whose handlers have all the time that they need.
@@ -148,38 +111,23 @@ impl WorkerOptions {
     /// With several queues or servers, each queue is counted before a message is pulled, so that a pull waiting on an
     /// empty queue does not use up the limit. If another client is faster, it does. An empty queue is counted at least
     /// every second.
-    #[must_use]
-    pub fn limit(mut self, limit: JobLimit) -> Self {
-        self.limit = Some(limit);
-        self
-    }
+    limit(limit: JobLimit) => self.limit = Some(limit);
 
     /// Ends the run when no queue has a ready message, and the worker holds no message that could still be returned;
     /// separately for each server. A missing queue counts as empty. Messages held by other clients, which they may
     /// return later, are not awaited. A server that cannot be reached, once the retries of its
     /// [`ConnectOptions::retry`] have failed in a row, is [given up](crate::WorkerEventKind::GivenUp) and counted in the
     /// [report](crate::WorkerReport::given_up).
-    #[must_use]
-    pub fn until_empty(mut self) -> Self {
-        self.until_empty = true;
-        self
-    }
+    until_empty() => self.until_empty = true;
 
     /// Calls `observer` for every event. It is called where the event happens, and must not block. If it panics, the
     /// worker continues. Several observers are called in the order in which they were set.
-    #[must_use]
-    pub fn on_event(mut self, observer: impl Fn(&WorkerEvent) + Send + Sync + 'static) -> Self {
+    on_event(observer: impl Fn(&WorkerEvent) + Send + Sync + 'static) =>
         self.observer = Some(Observer::new(observer).after(self.observer));
-        self
-    }
 
     /// Whether to log the messages of handler errors and panics (feature `tracing`), on one line and truncated to 256
     /// characters; off by default, because they may quote the message.
-    #[must_use]
-    pub fn log_errors(mut self, log: bool) -> Self {
-        self.logs_errors = log;
-        self
-    }
+    log_errors(log: bool) => self.logs_errors = log;
 
     /// Calls `hook` with the span of each message (feature `tracing`) and the message, after the span is created and
     /// before it is entered: the moment to give the span a parent, such as the context that the sender has put into the
@@ -201,13 +149,24 @@ impl WorkerOptions {
     /// # Ok::<(), adf_queue_client::Error>(())
     /// ```
     #[cfg(feature = "tracing")]
-    #[must_use]
-    pub fn on_span(
-        mut self,
-        hook: impl Fn(&tracing::Span, &Delivery) + Send + Sync + 'static,
-    ) -> Self {
+    on_span(hook: impl Fn(&tracing::Span, &Delivery) + Send + Sync + 'static) =>
         self.on_span = SpanHook::new(hook);
-        self
+}
+
+impl WorkerOptions {
+    /// Maximum number of concurrent handlers for this queue on each server, of the [`slots`](Self::slots) in total; at
+    /// least 1. Other queues use the slots that it leaves.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for an invalid name.
+    pub fn slots_for<Q>(mut self, queue: Q, slots: usize) -> Result<Self, Error>
+    where
+        Q: TryInto<QueueName>,
+        Error: From<Q::Error>,
+    {
+        self.slots_for.insert(queue.try_into()?, slots.max(1));
+        Ok(self)
     }
 
     /// Calls `observer` with the duration of handlers and the number of messages, for every server; see

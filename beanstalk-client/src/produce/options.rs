@@ -76,67 +76,40 @@ impl From<Servers> for ProducerOptions {
     }
 }
 
-impl ProducerOptions {
+queue_core::setters! {
+    self: ProducerOptions;
+
     /// What to do with puts whose fate is unknown.
-    #[must_use]
-    pub fn delivery(mut self, delivery: Delivery) -> Self {
-        self.delivery = delivery;
-        self
-    }
+    delivery(delivery: Delivery) => self.delivery = delivery;
 
     /// Whether to resend puts that definitely did not reach the server. Otherwise they fail with the first connection
     /// failure.
-    #[must_use]
-    pub fn retries(mut self, retries: bool) -> Self {
-        self.retries = retries;
-        self
-    }
+    retries(retries: bool) => self.retries = retries;
 
     /// Time limit for each put as a whole: its wait for room in the queue, for a connection, and for its answer.
-    #[must_use]
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = timeout;
-        self
-    }
+    timeout(timeout: Duration) => self.timeout = timeout;
 
     /// Maximum number of unanswered puts in the queue, sent or not; at least one.
-    #[must_use]
-    pub fn max_jobs(mut self, jobs: usize) -> Self {
-        self.max_jobs = jobs.max(1);
-        self
-    }
+    max_jobs(jobs: usize) => self.max_jobs = jobs.max(1);
 
     /// Maximum size of all puts in the queue together, in bytes. A larger put is accepted if the queue is empty.
-    #[must_use]
-    pub fn max_bytes(mut self, bytes: usize) -> Self {
-        self.max_bytes = bytes;
-        self
-    }
+    max_bytes(bytes: usize) => self.max_bytes = bytes;
 
     /// Calls `observer` for every event: connections, servers that refuse jobs, puts that are moved or resent. It is
     /// called by whichever task or thread moves the producer's bytes, outside of its locks, and must not block. If it
     /// panics, the producer continues. Several observers are called in the order in which they were set.
-    #[must_use]
-    pub fn on_event(mut self, observer: impl Fn(&ProducerEvent) + Send + Sync + 'static) -> Self {
+    on_event(observer: impl Fn(&ProducerEvent) + Send + Sync + 'static) =>
         self.observer = Some(Observer::new(observer).after(self.observer));
-        self
-    }
 
     /// The delays before a lost server is tried again: from `base`, doubling up to `cap`, each randomly shortened.
     /// Unless set, those of each server's [`RetryPolicy`](crate::RetryPolicy): 100 ms and 10 s.
-    #[must_use]
-    pub fn reconnect_backoff(mut self, base: Duration, cap: Duration) -> Self {
-        self.backoff = Some((base, cap));
-        self
-    }
+    reconnect_backoff(base: Duration, cap: Duration) => self.backoff = Some((base, cap));
 
     /// Makes reconnect jitter and random selection repeatable. For tests.
-    #[must_use]
-    pub fn seed(mut self, seed: u64) -> Self {
-        self.seed = Some(seed);
-        self
-    }
+    seed(seed: u64) => self.seed = Some(seed);
+}
 
+impl ProducerOptions {
     /// Calls `observer` with the duration of puts and the number of messages, for every server; see
     /// [`ConnectOptions::on_measurement`].
     #[must_use]

@@ -128,30 +128,12 @@ impl FromStr for Heartbeat {
     }
 }
 
-impl WorkerOptions {
+queue_core::setters! {
+    self: WorkerOptions;
+
     /// Number of connections to each server, at least one; each runs one job at a time. Every server has its own, so
     /// one that is slow or down does not hold up the others.
-    #[must_use]
-    pub fn slots(mut self, slots: usize) -> Self {
-        self.slots = slots.max(1);
-        self
-    }
-
-    /// Lets only this number of the [slots](Self::slots) of each server, at least one, take jobs of a tube, so that no
-    /// more of its jobs run at once. The other slots have other tubes to themselves; one that is left without a tube
-    /// makes no connection.
-    ///
-    /// # Errors
-    ///
-    /// `InvalidInput` for an invalid name.
-    pub fn slots_for<T>(mut self, tube: T, slots: usize) -> Result<Self, Error>
-    where
-        T: TryInto<TubeName>,
-        Error: From<T::Error>,
-    {
-        self.slots_for.insert(tube.try_into()?, slots.max(1));
-        Ok(self)
-    }
+    slots(slots: usize) => self.slots = slots.max(1);
 
     /// Maximum number of jobs a connection holds, 1 to 500; they run one after another.
     ///
@@ -159,32 +141,16 @@ impl WorkerOptions {
     /// although another worker could run them, and a lost connection gives all of them back. Waiting jobs are kept
     /// alive like running ones, and one whose reservation has expired is not run. While a connection holds jobs it
     /// never waits in a reserve, so that the server reads touches and deletes at once.
-    #[must_use]
-    pub fn prefetch(mut self, jobs: usize) -> Self {
-        self.prefetch = jobs.clamp(1, MAX_PREFETCH);
-        self
-    }
+    prefetch(jobs: usize) => self.prefetch = jobs.clamp(1, MAX_PREFETCH);
 
     /// When to read the counters of a job.
-    #[must_use]
-    pub fn inspect(mut self, inspect: Inspect) -> Self {
-        self.inspect = inspect;
-        self
-    }
+    inspect(inspect: Inspect) => self.inspect = inspect;
 
     /// How long to keep reservations alive.
-    #[must_use]
-    pub fn heartbeat(mut self, heartbeat: Heartbeat) -> Self {
-        self.heartbeat = heartbeat;
-        self
-    }
+    heartbeat(heartbeat: Heartbeat) => self.heartbeat = heartbeat;
 
     /// What to do with a failed job.
-    #[must_use]
-    pub fn retries(mut self, retries: Retries) -> Self {
-        self.retries = retries;
-        self
-    }
+    retries(retries: Retries) => self.retries = retries;
 
     /// The tube for jobs that would be buried because they failed too often, would not be run any more, or because their
     /// handler decided so. Such a job is put there with the same body, priority and time to run, and deleted once the
@@ -194,26 +160,15 @@ impl WorkerOptions {
     ///
     /// If the tube or the put is refused, the job is buried. So is a job whose body was not read, because it is too large
     /// or damaged.
-    #[must_use]
-    pub fn dead_letter(mut self, tube: TubeName) -> Self {
-        self.dead_letter = Some(tube);
-        self
-    }
+    dead_letter(tube: TubeName) => self.dead_letter = Some(tube);
 
     /// How long one reserve waits in the server, in whole seconds (rounded up), from 1 s to an hour. A server that
     /// vanishes silently is noticed after this time plus the reply timeout.
-    #[must_use]
-    pub fn reserve_wait(mut self, wait: Duration) -> Self {
+    reserve_wait(wait: Duration) =>
         self.reserve_wait = wait.clamp(Duration::from_secs(1), Duration::from_secs(3600));
-        self
-    }
 
     /// Time for running jobs to finish after a stop.
-    #[must_use]
-    pub fn grace(mut self, grace: Duration) -> Self {
-        self.grace = grace;
-        self
-    }
+    grace(grace: Duration) => self.grace = grace;
 
     /// Takes at most the number of jobs that this limit allows, shared by all workers that have a clone of it;
     /// unlimited unless set. The run ends with the last of these jobs, which have all the time that they need; also if a
@@ -223,53 +178,30 @@ impl WorkerOptions {
     /// [`reserve_wait`](Self::reserve_wait), another slot, perhaps of another server, takes the claim over. With several
     /// servers a slot looks first, and then waits for a second at a time, so that an idle server does not hold up the
     /// last jobs of the others. Slots [for a tube](Self::slots_for) do the same.
-    #[must_use]
-    pub fn limit(mut self, limit: JobLimit) -> Self {
-        self.limit = Some(limit);
-        self
-    }
+    limit(limit: JobLimit) => self.limit = Some(limit);
 
     /// Ends the run when no registered tube has a ready job; separately for each slot. A server that cannot be
     /// reached, once the retries of its [`ConnectOptions::retry`] have failed in a row, is
     /// [given up](crate::WorkerEventKind::GivenUp) and counted in the [report](crate::WorkerReport::given_up).
-    #[must_use]
-    pub fn until_empty(mut self) -> Self {
-        self.until_empty = true;
-        self
-    }
+    until_empty() => self.until_empty = true;
 
     /// The delays before a lost server is tried again, and before a refused request is repeated: from `base`, doubling
     /// up to `cap`, each randomly shortened. Unless set, those of the server's [`ConnectOptions::retry`], 100 ms and 10
     /// s by default.
-    #[must_use]
-    pub fn reconnect_backoff(mut self, base: Duration, cap: Duration) -> Self {
-        self.backoff = Some((base, cap));
-        self
-    }
+    reconnect_backoff(base: Duration, cap: Duration) => self.backoff = Some((base, cap));
 
     /// Makes the jitter of these delays repeatable. Takes precedence over the seed of [`ConnectOptions::retry`].
-    #[must_use]
-    pub fn seed(mut self, seed: u64) -> Self {
-        self.seed = Some(seed);
-        self
-    }
+    seed(seed: u64) => self.seed = Some(seed);
 
     /// Calls `observer` for every event: connections, failures, the outcome of each job. It is called by the slots and
     /// must not block. If it panics, the worker continues. Several observers are called in the order in which they
     /// were set.
-    #[must_use]
-    pub fn on_event(mut self, observer: impl Fn(&WorkerEvent) + Send + Sync + 'static) -> Self {
+    on_event(observer: impl Fn(&WorkerEvent) + Send + Sync + 'static) =>
         self.observer = Some(Observer::new(observer).after(self.observer));
-        self
-    }
 
     /// Whether to log the messages of handler errors and panics (feature `tracing`), on one line and truncated to 256
     /// characters; off by default, because they may quote the job.
-    #[must_use]
-    pub fn log_errors(mut self, log: bool) -> Self {
-        self.logs_errors = log;
-        self
-    }
+    log_errors(log: bool) => self.logs_errors = log;
 
     /// Calls `hook` with the span of each job (feature `tracing`) and the job, after the span is created and before it
     /// is entered: the moment to give the span a parent, such as the context that the sender has put into the body. It
@@ -291,10 +223,25 @@ impl WorkerOptions {
     /// # Ok::<(), beanstalk_client::Error>(())
     /// ```
     #[cfg(feature = "tracing")]
-    #[must_use]
-    pub fn on_span(mut self, hook: impl Fn(&tracing::Span, &Job) + Send + Sync + 'static) -> Self {
+    on_span(hook: impl Fn(&tracing::Span, &Job) + Send + Sync + 'static) =>
         self.on_span = SpanHook::new(hook);
-        self
+}
+
+impl WorkerOptions {
+    /// Lets only this number of the [slots](Self::slots) of each server, at least one, take jobs of a tube, so that no
+    /// more of its jobs run at once. The other slots have other tubes to themselves; one that is left without a tube
+    /// makes no connection.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for an invalid name.
+    pub fn slots_for<T>(mut self, tube: T, slots: usize) -> Result<Self, Error>
+    where
+        T: TryInto<TubeName>,
+        Error: From<T::Error>,
+    {
+        self.slots_for.insert(tube.try_into()?, slots.max(1));
+        Ok(self)
     }
 
     /// Calls `observer` with the duration of handlers and the number of messages, for every server; see

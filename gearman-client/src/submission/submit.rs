@@ -111,40 +111,20 @@ pub struct SubmitOptions {
     pub(crate) idempotent: bool,
 }
 
-impl SubmitOptions {
+queue_core::setters! {
+    self: SubmitOptions;
+
     /// How urgent the job is.
-    #[must_use]
-    pub fn priority(mut self, priority: Priority) -> Self {
-        self.priority = priority;
-        self
-    }
+    priority(priority: Priority) => self.priority = priority;
 
     /// Which submissions to merge with this one.
     ///
     /// If a foreground submission joins a queued background job and then goes away, gearmand never runs that job. Keep
     /// the ids of foreground and background submissions apart.
-    #[must_use]
-    pub fn unique(mut self, unique: impl Into<Unique>) -> Self {
-        self.unique = unique.into();
-        self
-    }
-
-    /// Submits the job without a unique id, which keeps gearmand fast when its queue is deep: [`Unique::None`].
-    ///
-    /// The job can then only be looked up by its handle, and a submission of unknown outcome cannot be recognized when
-    /// it is repeated. Not for servers with a persistent queue: they keep one row for each function and id, so of
-    /// several queued background jobs without an id all but one are lost in a restart.
-    #[must_use]
-    pub fn without_id(self) -> Self {
-        self.unique(Unique::None)
-    }
+    unique(unique: impl Into<Unique>) => self.unique = unique.into();
 
     /// How long to wait for the end of a foreground job. The server does not know about it: the job continues.
-    #[must_use]
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = Some(timeout);
-        self
-    }
+    timeout(timeout: Duration) => self.timeout = Some(timeout);
 
     /// Declares that running the job twice does no harm: a submission of unknown outcome, and a foreground job whose
     /// connection is lost, is then resubmitted.
@@ -153,10 +133,18 @@ impl SubmitOptions {
     /// foreground job gets a new id: a server drops a queued job when its only submitter's connection is lost, together
     /// with any late submission merged into it. With a [custom id](Unique::Id), it is submitted again once the server
     /// has forgotten the old job, or runs it.
+    idempotent(idempotent: bool) => self.idempotent = idempotent;
+}
+
+impl SubmitOptions {
+    /// Submits the job without a unique id, which keeps gearmand fast when its queue is deep: [`Unique::None`].
+    ///
+    /// The job can then only be looked up by its handle, and a submission of unknown outcome cannot be recognized when
+    /// it is repeated. Not for servers with a persistent queue: they keep one row for each function and id, so of
+    /// several queued background jobs without an id all but one are lost in a restart.
     #[must_use]
-    pub fn idempotent(mut self, idempotent: bool) -> Self {
-        self.idempotent = idempotent;
-        self
+    pub fn without_id(self) -> Self {
+        self.unique(Unique::None)
     }
 }
 

@@ -78,47 +78,18 @@ impl From<Servers> for WorkerOptions {
     }
 }
 
-impl WorkerOptions {
+queue_core::setters! {
+    self: WorkerOptions;
+
     /// The worker's name in the `workers` listing.
-    #[must_use]
-    pub fn client_id(mut self, id: ClientId) -> Self {
-        self.client_id = Some(id);
-        self
-    }
+    client_id(id: ClientId) => self.client_id = Some(id);
 
     /// Maximum number of jobs that each connection holds and runs at once; at least 1. A blocking worker has this many
     /// threads for handlers that have not proved quick.
-    #[must_use]
-    pub fn slots(mut self, jobs: usize) -> Self {
-        self.slots = jobs.max(1);
-        self
-    }
-
-    /// Maximum number of jobs of this function that the worker runs at once, on each server, of all its
-    /// [`slots`](Self::slots); at least 1. Other functions have the slots that it leaves.
-    ///
-    /// The protocol limits a function only by the connections that announce it. So the largest such limit takes as many
-    /// connections to each server with a slot each, and the others announce no function that has a limit; all of them
-    /// together keep to the slots in total.
-    ///
-    /// # Errors
-    ///
-    /// `InvalidInput` for an invalid name.
-    pub fn slots_for<F>(mut self, function: F, jobs: usize) -> Result<Self, Error>
-    where
-        F: TryInto<FunctionName>,
-        Error: From<F::Error>,
-    {
-        Arc::make_mut(&mut self.slots_for).insert(function.try_into()?, jobs.max(1));
-        Ok(self)
-    }
+    slots(jobs: usize) => self.slots = jobs.max(1);
 
     /// Number of connections to each server; at least 1.
-    #[must_use]
-    pub fn connections(mut self, connections: usize) -> Self {
-        self.connections = connections.max(1);
-        self
-    }
+    connections(connections: usize) => self.connections = connections.max(1);
 
     /// The kind of grab to request jobs with first. If a server answers it with an ERROR, by closing the connection
     /// twice, or not at all, an older kind is used: [`Grab::All`] has a second for its first answer, the others the
@@ -127,45 +98,25 @@ impl WorkerOptions {
     /// A server that refuses all but [`Grab::Plain`] is treated as Perl's Gearman::Server, for which an exception does
     /// not end a job: there it is followed by a WORK_FAIL. With `Grab::Plain` set here, such a server is not detected,
     /// and a handler's exception leaves its job running on it. Do not set it for such a server.
-    #[must_use]
-    pub fn grab(mut self, grab: Grab) -> Self {
-        self.grab = grab;
-        self
-    }
+    grab(grab: Grab) => self.grab = grab;
 
     /// How often a sleeping worker polls for jobs even if nothing wakes it; 10 s by default. Servers up to 1.1 do not
     /// wake workers when a delayed job becomes due.
-    #[must_use]
-    pub fn regrab(mut self, interval: Duration) -> Self {
-        self.regrab = interval.max(Duration::from_millis(100));
-        self
-    }
+    regrab(interval: Duration) => self.regrab = interval.max(Duration::from_millis(100));
 
     /// Time for running jobs to finish after a stop; 25 s unless set. Unfinished jobs then go back to the server, and the
     /// server has a second more to confirm the last results.
-    #[must_use]
-    pub fn grace(mut self, grace: Duration) -> Self {
-        self.grace = grace;
-        self
-    }
+    grace(grace: Duration) => self.grace = grace;
 
     /// Whether to confirm at the end, with an ECHO_REQ, that the server has accepted the last results; on unless set.
-    #[must_use]
-    pub fn barrier(mut self, barrier: bool) -> Self {
-        self.barrier = barrier;
-        self
-    }
+    barrier(barrier: bool) => self.barrier = barrier;
 
     /// Whether a blocking worker writes the results of jobs that arrived together in one write, for handlers that take
     /// microseconds; off unless set. It matters with [`slots`](Self::slots) above 1: handlers then run one after
     /// another in the thread of their connection, and a result may wait until the handlers of the other jobs have run.
     ///
     /// An async worker ignores this, since it need not wait for its handlers.
-    #[must_use]
-    pub fn batch_results(mut self, batch: bool) -> Self {
-        self.batch_results = batch;
-        self
-    }
+    batch_results(batch: bool) => self.batch_results = batch;
 
     /// Takes at most the number of jobs that this limit allows, shared by all workers that have a clone of it;
     /// unlimited unless set. A run ends with the last of these jobs, which have all the time that they need.
@@ -184,21 +135,13 @@ impl WorkerOptions {
     /// let each_of_four_threads = options.limit(limit.clone());
     /// # Ok::<(), gearman_client::Error>(())
     /// ```
-    #[must_use]
-    pub fn limit(mut self, limit: JobLimit) -> Self {
-        self.limit = Some(limit);
-        self
-    }
+    limit(limit: JobLimit) => self.limit = Some(limit);
 
     /// Ends the run when no server has a job for the worker; separately for each connection, once its server has said so
     /// while the connection holds no job. A server that cannot be reached, once the retries of its
     /// [`ConnectOptions::retry`] have failed in a row, is [given up](crate::WorkerEventKind::GivenUp) and counted in the
     /// [report](crate::WorkerReport::given_up).
-    #[must_use]
-    pub fn until_empty(mut self) -> Self {
-        self.until_empty = true;
-        self
-    }
+    until_empty() => self.until_empty = true;
 
     /// Keeps jobs that fail: each is submitted to its server as a background job of this function, with its workload
     /// untouched, and ends as failed once the server has confirmed that. The reason and the number of runs are beside it,
@@ -209,39 +152,21 @@ impl WorkerOptions {
     /// connection is lost before the confirmation, the server runs the job again, and its letter may be there twice. A
     /// dead letter that this worker serves and that fails itself is not kept, nor is a job that is
     /// [too large](Self::fail_oversized) to be run.
-    #[must_use]
-    pub fn dead_letter(mut self, function: FunctionName) -> Self {
-        self.dead_letter = Some(function);
-        self
-    }
+    dead_letter(function: FunctionName) => self.dead_letter = Some(function);
 
     /// Fails jobs that have killed the processes of their workers, according to this ledger. Applies to jobs with a
     /// handler.
-    #[must_use]
-    pub fn crash_ledger(mut self, ledger: crate::CrashLedger) -> Self {
-        self.ledger = Some(ledger);
-        self
-    }
+    crash_ledger(ledger: crate::CrashLedger) => self.ledger = Some(ledger);
 
     /// Calls `observer` for every event: connections, and handlers that failed, with their error messages. It is called
     /// where that happens, and must not block. If it panics, the worker continues. Several observers are called in
     /// the order in which they were set.
-    #[must_use]
-    pub fn on_event(
-        mut self,
-        observer: impl Fn(&crate::WorkerEvent) + Send + Sync + 'static,
-    ) -> Self {
+    on_event(observer: impl Fn(&crate::WorkerEvent) + Send + Sync + 'static) =>
         self.observer = Some(queue_core::Observer::new(observer).after(self.observer));
-        self
-    }
 
     /// Whether to log the messages of handler errors and panics (feature `tracing`), on one line and truncated to 256
     /// characters; off by default, because they may quote the job.
-    #[must_use]
-    pub fn log_errors(mut self, log: bool) -> Self {
-        self.logs_errors = log;
-        self
-    }
+    log_errors(log: bool) => self.logs_errors = log;
 
     /// Whether a job that is larger than its server's [`max_packet_size`](ConnectOptions::max_packet_size) fails without
     /// being run; on unless set. It is read in little memory, its submitters get an exception with its size and the
@@ -252,11 +177,7 @@ impl WorkerOptions {
     /// same. So give all workers of a function a limit that its jobs keep. If some have a larger limit, or if no job may
     /// fail because it is large, turn this off: such a job then ends its connection with
     /// [`PacketTooLarge`](crate::ErrorKind::PacketTooLarge), until a worker with a larger limit gets it.
-    #[must_use]
-    pub fn fail_oversized(mut self, fail: bool) -> Self {
-        self.fails_oversized = fail;
-        self
-    }
+    fail_oversized(fail: bool) => self.fails_oversized = fail;
 
     /// Calls `hook` with the span of each job (feature `tracing`) and the job, after the span is created and before it
     /// is entered: the moment to give the span a parent, such as the context that the sender has put into the body. It
@@ -278,13 +199,28 @@ impl WorkerOptions {
     /// # Ok::<(), gearman_client::Error>(())
     /// ```
     #[cfg(feature = "tracing")]
-    #[must_use]
-    pub fn on_span(
-        mut self,
-        hook: impl Fn(&tracing::Span, &Assignment) + Send + Sync + 'static,
-    ) -> Self {
+    on_span(hook: impl Fn(&tracing::Span, &Assignment) + Send + Sync + 'static) =>
         self.on_span = SpanHook::new(hook);
-        self
+}
+
+impl WorkerOptions {
+    /// Maximum number of jobs of this function that the worker runs at once, on each server, of all its
+    /// [`slots`](Self::slots); at least 1. Other functions have the slots that it leaves.
+    ///
+    /// The protocol limits a function only by the connections that announce it. So the largest such limit takes as many
+    /// connections to each server with a slot each, and the others announce no function that has a limit; all of them
+    /// together keep to the slots in total.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for an invalid name.
+    pub fn slots_for<F>(mut self, function: F, jobs: usize) -> Result<Self, Error>
+    where
+        F: TryInto<FunctionName>,
+        Error: From<F::Error>,
+    {
+        Arc::make_mut(&mut self.slots_for).insert(function.try_into()?, jobs.max(1));
+        Ok(self)
     }
 
     /// Calls `observer` with the duration of handlers and the number of messages, for every server; see
