@@ -138,14 +138,10 @@ queue_core::connect_options!(
 #[cfg(feature = "serde")]
 queue_core::serde_connect_options! {
     ConnectOptions, Error, Address;
-    max_message_size: usize = |o| o.max_message_size, |o, v| Ok(o.max_message_size(v));
-    max_connections: usize = |o| o.max_connections, |o, v| Ok(o.max_connections(v));
-    ping_interval: queue_core::OrNever =
-        |o| queue_core::OrNever(o.ping_interval), |o, v| Ok(o.ping_interval(v.0));
-    seed: Option<u64> = |o| o.seed, |mut o, v| {
-        o.seed = v;
-        Ok(o)
-    };
+    max_message_size: usize;
+    max_connections: usize;
+    ping_interval: queue_core::OrNever;
+    seed: Option<u64> => seed;
 }
 
 #[cfg(all(test, any(feature = "tokio", feature = "blocking")))]

@@ -8,14 +8,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use queue_core::{Measurement, Measures, Observer};
+use queue_core::{Limit, Observer};
 
 use crate::{Address, ConnectOptions, Error, ProducerEvent, Servers};
 use crate::{
     Deadline, Fate, MessageId, ProducerEventKind, Result,
     protocol::producer::attempts::{PushCounts, PushTerms},
 };
-use queue_core::Limit;
 
 /// Settings of a producer. Created from [`Servers`] or anything that converts into them; setters consume and return it.
 ///
@@ -84,21 +83,6 @@ queue_core::setters! {
 }
 
 impl ProducerOptions {
-    /// Calls `observer` with the duration of pushes and the number of messages, for every server; see
-    /// [`ConnectOptions::on_measurement`].
-    #[must_use]
-    pub fn on_measurement(
-        mut self,
-        observer: impl Fn(&Measurement<'_>) + Send + Sync + 'static,
-    ) -> Self {
-        let measures = Measures::new(observer);
-        self.servers = self.servers.each(|mut server| {
-            server.server.measures = measures.clone();
-            server
-        });
-        self
-    }
-
     /// The options, if they are valid.
     pub(crate) fn checked(mut self) -> Result<Self> {
         self.servers.options().iter().try_for_each(ConnectOptions::check_stream)?;
@@ -128,7 +112,7 @@ impl ProducerOptions {
     }
 }
 
-queue_core::from_servers!(ProducerOptions, Error: Servers, ConnectOptions, Address);
+queue_core::from_servers!(ProducerOptions, Error, "pushes": Servers, ConnectOptions, Address);
 
 /// A producer's counters. A push whose call was dropped is not counted; one whose `Receipt` was dropped is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -198,11 +182,10 @@ queue_core::serde_options! {
     ProducerOptions, Error, servers: Servers =
         |o| o.servers.clone().selection(crate::Selection::default());
     selection: crate::Selection = |o| o.servers.selected(), |o, v| Ok(o.selection(v));
-    at_least_once: bool = |o| o.at_least_once, |o, v| Ok(o.at_least_once(v));
-    create_queues: bool = |o| o.create_queues, |o, v| Ok(o.create_queues(v));
-    timeout: queue_core::InSeconds =
-        |o| queue_core::InSeconds(o.timeout), |o, v| Ok(o.timeout(v.0));
-    max_messages: usize = |o| o.max_messages, |o, v| Ok(o.max_messages(v));
+    at_least_once: bool;
+    create_queues: bool;
+    timeout: queue_core::InSeconds;
+    max_messages: usize;
 }
 
 #[cfg(test)]

@@ -175,7 +175,7 @@ impl ReleaseOptions {
 #[cfg(feature = "serde")]
 queue_core::serde_connect_options! {
     ConnectOptions, Error, Address;
-    max_body_size: usize = |o| o.max_body_size, |o, v| Ok(o.max_body_size(v));
+    max_body_size: usize;
 }
 
 #[cfg(all(test, any(feature = "tokio", feature = "blocking")))]

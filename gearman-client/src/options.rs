@@ -129,9 +129,9 @@ queue_core::connect_options!(Gearmand, "fixtures::gearmand", "`gearmans://`");
 #[cfg(feature = "serde")]
 queue_core::serde_connect_options! {
     ConnectOptions, Error, Address;
-    max_packet_size: usize = |o| o.max_packet_size, |o, v| Ok(o.max_packet_size(v));
-    max_backlog: usize = |o| o.max_backlog, |o, v| Ok(o.max_backlog(v));
-    exceptions: bool = |o| o.exceptions, |o, v| Ok(o.exceptions(v));
+    max_packet_size: usize;
+    max_backlog: usize;
+    exceptions: bool;
 }
 
 #[cfg(all(test, any(feature = "tokio", feature = "blocking")))]

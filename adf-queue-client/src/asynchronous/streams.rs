@@ -4,7 +4,7 @@ use queue_core::{EventStream, Steps, yields_steps};
 
 use crate::{
     Client, Delivery, Error, MessageId, ProducerEvent, ProducerOptions, Push, PushMany, QueueName,
-    Result, WorkerEvent, WorkerOptions,
+    Result,
 };
 
 impl Client {
@@ -97,36 +97,6 @@ impl ProducerOptions {
     /// ```
     #[must_use]
     pub fn event_stream(mut self, capacity: usize) -> (Self, EventStream<ProducerEvent>) {
-        let (observer, events) = EventStream::new(capacity);
-        self.observer = Some(observer.after(self.observer));
-        (self, events)
-    }
-}
-
-impl WorkerOptions {
-    /// The events as a stream, for a separate task: the same as for [`on_event`](Self::on_event), in addition to other
-    /// observers.
-    ///
-    /// It keeps up to `capacity` events, never delays the worker, and counts those that its reader
-    /// [missed](EventStream::missed). It ends when these options and all workers made from them are dropped.
-    ///
-    /// ```
-    /// use adf_queue_client::WorkerOptions;
-    /// use futures_util::StreamExt;
-    ///
-    /// let options: WorkerOptions = "localhost:6230".parse()?;
-    /// let (options, mut events) = options.event_stream(256);
-    /// let log = async move {
-    ///     while let Some(event) = events.next().await {
-    ///         println!("{event}");
-    ///     }
-    ///     println!("the worker has ended; {} events were missed", events.missed());
-    /// };
-    /// # drop((options, log));
-    /// # Ok::<(), adf_queue_client::Error>(())
-    /// ```
-    #[must_use]
-    pub fn event_stream(mut self, capacity: usize) -> (Self, EventStream<WorkerEvent>) {
         let (observer, events) = EventStream::new(capacity);
         self.observer = Some(observer.after(self.observer));
         (self, events)

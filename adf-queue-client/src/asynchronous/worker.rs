@@ -174,8 +174,7 @@ impl Worker {
         self.register(queue, move |job| {
             let handler = handler.clone();
             async move {
-                let ended = in_thread(move || handler(job).into_outcome()).await;
-                let ended = ended.map(|(outcome, reason)| Decision { outcome, reason });
+                let ended = in_thread(move || Decision::of(handler(job))).await;
                 ended.unwrap_or_else(|| Outcome::Retry.because("the runtime has ended"))
             }
         })

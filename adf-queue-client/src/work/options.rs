@@ -2,8 +2,7 @@
 
 use std::{collections::BTreeMap, num::NonZeroU16, time::Duration};
 
-use queue_core::SpanHook;
-use queue_core::{JobLimit, Measurement, Measures, Observer};
+use queue_core::{JobLimit, Observer, SpanHook};
 
 use crate::Delivery;
 use crate::{Address, ConnectOptions, Error, QueueName, Servers, WorkerEvent};
@@ -124,33 +123,6 @@ queue_core::setters! {
     /// worker continues. Several observers are called in the order in which they were set.
     on_event(observer: impl Fn(&WorkerEvent) + Send + Sync + 'static) =>
         self.observer = Some(Observer::new(observer).after(self.observer));
-
-    /// Whether to log the messages of handler errors and panics (feature `tracing`), on one line and truncated to 256
-    /// characters; off by default, because they may quote the message.
-    log_errors(log: bool) => self.logs_errors = log;
-
-    /// Calls `hook` with the span of each message (feature `tracing`) and the message, after the span is created and
-    /// before it is entered: the moment to give the span a parent, such as the context that the sender has put into the
-    /// body. It is called just before the handler runs, and only if the span is enabled; it must not block. If it
-    /// panics, the handler still runs.
-    ///
-    /// ```
-    /// # use adf_queue_client::WorkerOptions;
-    /// let options: WorkerOptions = "localhost".parse()?;
-    /// # fn context_in(_: &[u8]) {}
-    /// # trait OpenTelemetrySpanExt {
-    /// #     fn set_parent(&self, _: ()) -> Result<(), ()> { Ok(()) }
-    /// # }
-    /// # impl OpenTelemetrySpanExt for tracing::Span {}
-    /// let options = options.on_span(|span, message| {
-    ///     let sender = context_in(message.body()); // yours: it reads your envelope
-    ///     let _ = span.set_parent(sender); // of tracing-opentelemetry
-    /// });
-    /// # Ok::<(), adf_queue_client::Error>(())
-    /// ```
-    #[cfg(feature = "tracing")]
-    on_span(hook: impl Fn(&tracing::Span, &Delivery) + Send + Sync + 'static) =>
-        self.on_span = SpanHook::new(hook);
 }
 
 impl WorkerOptions {
@@ -167,21 +139,6 @@ impl WorkerOptions {
     {
         self.slots_for.insert(queue.try_into()?, slots.max(1));
         Ok(self)
-    }
-
-    /// Calls `observer` with the duration of handlers and the number of messages, for every server; see
-    /// [`ConnectOptions::on_measurement`].
-    #[must_use]
-    pub fn on_measurement(
-        mut self,
-        observer: impl Fn(&Measurement<'_>) + Send + Sync + 'static,
-    ) -> Self {
-        let measures = Measures::new(observer);
-        self.servers = self.servers.each(|mut server| {
-            server.server.measures = measures.clone();
-            server
-        });
-        self
     }
 }
 
@@ -254,32 +211,26 @@ mod lanes {
     }
 }
 
-queue_core::from_servers!(WorkerOptions, Error: Servers, ConnectOptions, Address);
+queue_core::worker_options!(Delivery, "message", "message.body()");
+queue_core::from_servers!(WorkerOptions, Error, "handlers": Servers, ConnectOptions, Address);
 
 #[cfg(feature = "serde")]
 queue_core::serde_options! {
     WorkerOptions, Error, servers: Servers =
         |o| o.servers.clone().selection(Default::default());
-    slots: usize = |o| o.slots, |o, v| Ok(o.slots(v));
+    slots: usize;
     slots_for: BTreeMap<QueueName, usize> = |o| o.slots_for.clone(), |o, v| {
         v.into_iter().try_fold(o, |o, (queue, slots)| o.slots_for(queue, slots))
     };
-    prefetch: usize = |o| o.prefetch, |o, v| Ok(o.prefetch(v));
+    prefetch: usize;
     max_duplications: u16 = |o| o.max_duplications, |o, v| {
         let times = NonZeroU16::new(v)
             .ok_or_else(|| Error::invalid("max_duplications 0 is not valid: it must be 1 or more"))?;
         Ok(o.max_duplications(times))
     };
-    dead_letter: Option<QueueName> = |o| o.dead_letter.clone(), |mut o, v| {
-        o.dead_letter = v;
-        Ok(o)
-    };
-    grace: queue_core::InSeconds = |o| queue_core::InSeconds(o.grace), |o, v| Ok(o.grace(v.0));
-    recheck: queue_core::InSeconds =
-        |o| queue_core::InSeconds(o.recheck), |o, v| Ok(o.recheck(v.0));
-    until_empty: bool = |o| o.until_empty, |mut o, v| {
-        o.until_empty = v;
-        Ok(o)
-    };
-    log_errors: bool = |o| o.logs_errors, |o, v| Ok(o.log_errors(v));
+    dead_letter: Option<QueueName> => dead_letter;
+    grace: queue_core::InSeconds;
+    recheck: queue_core::InSeconds;
+    until_empty: bool => until_empty;
+    log_errors: bool => logs_errors;
 }

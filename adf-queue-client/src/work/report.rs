@@ -6,27 +6,26 @@ use queue_core::DurationText;
 
 use crate::{Address, Error, MessageId, QueueName};
 
-/// Outcomes of a worker's messages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[non_exhaustive]
-pub struct WorkerReport {
-    /// Deleted.
-    pub deleted: u64,
-    /// Returned: by their handler's decision, because the handler failed, or because they were delivered too often.
-    pub returned: u64,
-    /// Moved to the dead-letter queue.
-    pub dead_lettered: u64,
-    /// Given back by a stop before their handler had started.
-    pub abandoned: u64,
-    /// Lost before there was a decision: they belong to another client, or are gone.
-    pub lost: u64,
-    /// The request was sent, but the connection was lost before the answer.
-    pub unknown: u64,
-    /// Servers that were [given up](WorkerEventKind::GivenUp): they may have more messages.
-    pub given_up: u64,
-    /// Servers to which no connection was ever made, once the worker has ended with them.
-    pub never_connected: u64,
+queue_core::worker_report! {
+    /// Outcomes of a worker's messages.
+    pub struct WorkerReport {
+        /// Deleted.
+        pub deleted: u64,
+        /// Returned: by their handler's decision, because the handler failed, or because they were delivered too often.
+        pub returned: u64,
+        /// Moved to the dead-letter queue.
+        pub dead_lettered: u64,
+        /// Given back by a stop before their handler had started.
+        pub abandoned: u64,
+        /// Lost before there was a decision: they belong to another client, or are gone.
+        pub lost: u64,
+        /// The request was sent, but the connection was lost before the answer.
+        pub unknown: u64,
+        /// Servers that were [given up](WorkerEventKind::GivenUp): they may have more messages.
+        pub given_up: u64,
+        /// Servers to which no connection was ever made, once the worker has ended with them.
+        pub never_connected: u64,
+    }
 }
 
 impl WorkerReport {
@@ -51,27 +50,6 @@ impl WorkerReport {
             JobFate::Unknown => &mut self.unknown,
         };
         *count += 1;
-    }
-
-    pub(crate) fn add(&mut self, other: WorkerReport) {
-        let WorkerReport {
-            deleted,
-            returned,
-            dead_lettered,
-            abandoned,
-            lost,
-            unknown,
-            given_up,
-            never_connected,
-        } = other;
-        self.deleted += deleted;
-        self.returned += returned;
-        self.dead_lettered += dead_lettered;
-        self.abandoned += abandoned;
-        self.lost += lost;
-        self.unknown += unknown;
-        self.given_up += given_up;
-        self.never_connected += never_connected;
     }
 }
 
@@ -171,22 +149,11 @@ impl fmt::Display for LostReason {
     }
 }
 
-/// An event of a worker. With the feature `serde` it can only be serialized, because it holds errors of this process.
-#[derive(Clone, Debug)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-#[non_exhaustive]
-pub struct WorkerEvent {
-    /// The server concerned.
-    pub server: Address,
-    /// What happened.
-    pub what: WorkerEventKind,
-}
-
-impl fmt::Display for WorkerEvent {
-    /// Formats the server and the event on one line. It quotes the message of a handler's error.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.server, self.what)
-    }
+queue_core::server_event! {
+    /// An event of a worker. With the feature `serde` it can only be serialized, because it holds errors of this process.
+    ///
+    /// As text, it quotes the message of a handler's error.
+    WorkerEvent: WorkerEventKind, Address
 }
 
 /// What happened.

@@ -115,8 +115,7 @@ impl Worker {
         self.register(tube, move |job| {
             let handler = handler.clone();
             async move {
-                let ended = in_thread(move || handler(job).into_outcome()).await;
-                let ended = ended.map(|(outcome, reason)| Decision { outcome, reason });
+                let ended = in_thread(move || Decision::of(handler(job))).await;
                 // The runtime is shutting down.
                 ended.unwrap_or_else(|| Outcome::release().into())
             }

@@ -6,23 +6,10 @@ use queue_core::DurationText;
 
 use crate::{Address, Error};
 
-/// An event of a producer. See [`ProducerOptions::on_event`](crate::ProducerOptions::on_event). With the feature
-/// `serde` it can only be serialized, because it holds errors of this process.
-#[derive(Clone, Debug)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-#[non_exhaustive]
-pub struct ProducerEvent {
-    /// The server concerned.
-    pub server: Address,
-    /// What happened.
-    pub what: ProducerEventKind,
-}
-
-impl fmt::Display for ProducerEvent {
-    /// The server and the event on one line.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.server, self.what)
-    }
+queue_core::server_event! {
+    /// An event of a producer. See [`ProducerOptions::on_event`](crate::ProducerOptions::on_event). With the feature
+    /// `serde` it can only be serialized, because it holds errors of this process.
+    ProducerEvent: ProducerEventKind, Address
 }
 
 /// What happened. Events count puts; the outcome of a single put goes to its caller.

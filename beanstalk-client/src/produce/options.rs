@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use queue_core::{Measurement, Measures, Observer};
+use queue_core::Observer;
 
 use crate::{Address, ConnectOptions, Error, ProducerEvent, Servers};
 
@@ -110,21 +110,6 @@ queue_core::setters! {
 }
 
 impl ProducerOptions {
-    /// Calls `observer` with the duration of puts and the number of messages, for every server; see
-    /// [`ConnectOptions::on_measurement`].
-    #[must_use]
-    pub fn on_measurement(
-        mut self,
-        observer: impl Fn(&Measurement<'_>) + Send + Sync + 'static,
-    ) -> Self {
-        let measures = Measures::new(observer);
-        self.servers = self.servers.each(|mut server| {
-            server.server.measures = measures.clone();
-            server
-        });
-        self
-    }
-
     /// Rejects servers that may not be connected to, and gives each server its share of the seed.
     pub(crate) fn checked(mut self) -> Result<Self, Error> {
         for server in self.servers.options() {
@@ -148,7 +133,7 @@ impl ProducerOptions {
     }
 }
 
-queue_core::from_servers!(ProducerOptions, Error: Servers, ConnectOptions, Address);
+queue_core::from_servers!(ProducerOptions, Error, "puts": Servers, ConnectOptions, Address);
 
 #[cfg(feature = "serde")]
 queue_core::serde_options! {
@@ -158,18 +143,14 @@ queue_core::serde_options! {
         o.servers = o.servers.selection(v);
         Ok(o)
     };
-    delivery: Delivery = |o| o.delivery, |o, v| Ok(o.delivery(v));
-    retries: bool = |o| o.retries, |o, v| Ok(o.retries(v));
-    timeout: queue_core::InSeconds =
-        |o| queue_core::InSeconds(o.timeout), |o, v| Ok(o.timeout(v.0));
-    max_jobs: usize = |o| o.max_jobs, |o, v| Ok(o.max_jobs(v));
-    max_bytes: usize = |o| o.max_bytes, |o, v| Ok(o.max_bytes(v));
+    delivery: Delivery;
+    retries: bool;
+    timeout: queue_core::InSeconds;
+    max_jobs: usize;
+    max_bytes: usize;
     reconnect_backoff: Option<queue_core::Delays> = |o| o.backoff.map(Into::into), |mut o, v| {
         o.backoff = v.map(|delays| (delays.base, delays.cap));
         Ok(o)
     };
-    seed: Option<u64> = |o| o.seed, |mut o, v| {
-        o.seed = v;
-        Ok(o)
-    };
+    seed: Option<u64> => seed;
 }

@@ -2,8 +2,7 @@
 
 use std::{collections::BTreeMap, fmt, str::FromStr, time::Duration};
 
-use queue_core::SpanHook;
-use queue_core::{DurationText, JobLimit, Measurement, Measures, Observer, read_duration};
+use queue_core::{DurationText, JobLimit, Observer, SpanHook, read_duration};
 
 use crate::Job;
 use crate::{Address, ConnectOptions, Error, Retries, RetryPolicy, Servers, TubeName, WorkerEvent};
@@ -198,33 +197,6 @@ queue_core::setters! {
     /// were set.
     on_event(observer: impl Fn(&WorkerEvent) + Send + Sync + 'static) =>
         self.observer = Some(Observer::new(observer).after(self.observer));
-
-    /// Whether to log the messages of handler errors and panics (feature `tracing`), on one line and truncated to 256
-    /// characters; off by default, because they may quote the job.
-    log_errors(log: bool) => self.logs_errors = log;
-
-    /// Calls `hook` with the span of each job (feature `tracing`) and the job, after the span is created and before it
-    /// is entered: the moment to give the span a parent, such as the context that the sender has put into the body. It
-    /// is called just before the handler runs, and only if the span is enabled; it must not block. If it panics, the
-    /// handler still runs.
-    ///
-    /// ```
-    /// # use beanstalk_client::WorkerOptions;
-    /// let options: WorkerOptions = "localhost".parse()?;
-    /// # fn context_in(_: &[u8]) {}
-    /// # trait OpenTelemetrySpanExt {
-    /// #     fn set_parent(&self, _: ()) -> Result<(), ()> { Ok(()) }
-    /// # }
-    /// # impl OpenTelemetrySpanExt for tracing::Span {}
-    /// let options = options.on_span(|span, job| {
-    ///     let sender = context_in(&job.body); // yours: it reads your envelope
-    ///     let _ = span.set_parent(sender); // of tracing-opentelemetry
-    /// });
-    /// # Ok::<(), beanstalk_client::Error>(())
-    /// ```
-    #[cfg(feature = "tracing")]
-    on_span(hook: impl Fn(&tracing::Span, &Job) + Send + Sync + 'static) =>
-        self.on_span = SpanHook::new(hook);
 }
 
 impl WorkerOptions {
@@ -242,21 +214,6 @@ impl WorkerOptions {
     {
         self.slots_for.insert(tube.try_into()?, slots.max(1));
         Ok(self)
-    }
-
-    /// Calls `observer` with the duration of handlers and the number of messages, for every server; see
-    /// [`ConnectOptions::on_measurement`].
-    #[must_use]
-    pub fn on_measurement(
-        mut self,
-        observer: impl Fn(&Measurement<'_>) + Send + Sync + 'static,
-    ) -> Self {
-        let measures = Measures::new(observer);
-        self.servers = self.servers.each(|mut server| {
-            server.server.measures = measures.clone();
-            server
-        });
-        self
     }
 }
 
@@ -287,7 +244,8 @@ impl From<Servers> for WorkerOptions {
     }
 }
 
-queue_core::from_servers!(WorkerOptions, Error: Servers, ConnectOptions, Address);
+queue_core::worker_options!(Job, "job", "&job.body");
+queue_core::from_servers!(WorkerOptions, Error, "handlers": Servers, ConnectOptions, Address);
 
 impl WorkerOptions {
     /// Rejects servers that may not be connected to.
@@ -375,32 +333,22 @@ impl fmt::Debug for WorkerOptions {
 queue_core::serde_options! {
     WorkerOptions, Error, servers: Servers =
         |o| o.servers.clone().selection(Default::default());
-    slots: usize = |o| o.slots, |o, v| Ok(o.slots(v));
+    slots: usize;
     slots_for: BTreeMap<TubeName, usize> = |o| o.slots_for.clone(), |o, v| {
         v.into_iter().try_fold(o, |o, (tube, slots)| o.slots_for(tube, slots))
     };
-    prefetch: usize = |o| o.prefetch, |o, v| Ok(o.prefetch(v));
-    inspect: Inspect = |o| o.inspect, |o, v| Ok(o.inspect(v));
-    heartbeat: Heartbeat = |o| o.heartbeat, |o, v| Ok(o.heartbeat(v));
-    retries: Retries = |o| o.retries, |o, v| Ok(o.retries(v));
-    dead_letter: Option<TubeName> = |o| o.dead_letter.clone(), |mut o, v| {
-        o.dead_letter = v;
-        Ok(o)
-    };
-    reserve_wait: queue_core::InSeconds =
-        |o| queue_core::InSeconds(o.reserve_wait), |o, v| Ok(o.reserve_wait(v.0));
-    grace: queue_core::InSeconds = |o| queue_core::InSeconds(o.grace), |o, v| Ok(o.grace(v.0));
-    until_empty: bool = |o| o.until_empty, |mut o, v| {
-        o.until_empty = v;
-        Ok(o)
-    };
+    prefetch: usize;
+    inspect: Inspect;
+    heartbeat: Heartbeat;
+    retries: Retries;
+    dead_letter: Option<TubeName> => dead_letter;
+    reserve_wait: queue_core::InSeconds;
+    grace: queue_core::InSeconds;
+    until_empty: bool => until_empty;
     reconnect_backoff: Option<queue_core::Delays> = |o| o.backoff.map(Into::into), |mut o, v| {
         o.backoff = v.map(|delays| (delays.base, delays.cap));
         Ok(o)
     };
-    seed: Option<u64> = |o| o.seed, |mut o, v| {
-        o.seed = v;
-        Ok(o)
-    };
-    log_errors: bool = |o| o.logs_errors, |o, v| Ok(o.log_errors(v));
+    seed: Option<u64> => seed;
+    log_errors: bool => logs_errors;
 }

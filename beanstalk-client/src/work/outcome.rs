@@ -83,13 +83,6 @@ impl Outcome {
     pub const fn bury() -> Self {
         Outcome::Bury { priority: None }
     }
-
-    /// Adds a reason, which is reported like a failure's message:
-    /// [`WorkerEventKind::Failed`](crate::WorkerEventKind::Failed). The server stores no reasons.
-    #[must_use]
-    pub fn because(self, reason: impl fmt::Display) -> Decision {
-        Decision { outcome: self, reason: Some(format!("{reason:#}")) }
-    }
 }
 
 impl fmt::Display for Outcome {
@@ -112,111 +105,28 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// An outcome and its reason.
-///
-/// ```
-/// use beanstalk_client::{Decision, Outcome};
-///
-/// enum Refused { Malformed, Busy }
-/// # impl std::fmt::Display for Refused {
-/// #     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result { f.write_str("refused") }
-/// # }
-/// # fn send(_: &[u8]) -> Result<(), Refused> { Err(Refused::Malformed) }
-/// // What a handler may return:
-/// # fn handler(body: &[u8]) -> Decision {
-/// Decision::classify(send(body), |refused| match refused {
-///     Refused::Malformed => Outcome::bury(),
-///     Refused::Busy => Outcome::Retry,
-/// })
-/// # }
-/// # assert_eq!(handler(b"x").outcome, Outcome::bury());
-/// # let _ = Refused::Busy;
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(deny_unknown_fields)
-)]
-#[non_exhaustive]
-pub struct Decision {
-    /// The outcome for the job.
-    pub outcome: Outcome,
-    /// The reason, if any.
-    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
-    pub reason: Option<String>,
-}
-
-impl Decision {
-    /// Turns a result with a custom error into a decision: `classify` maps the error to an outcome, and its `Display`
-    /// text becomes the reason, in its alternate form (`{:#}`), which for anyhow's errors includes the causes.
-    pub fn classify<T, E>(result: Result<T, E>, classify: impl FnOnce(&E) -> Outcome) -> Self
-    where
-        T: IntoOutcome,
-        E: fmt::Display,
-    {
-        match result {
-            Ok(value) => {
-                let (outcome, reason) = value.into_outcome();
-                Decision { outcome, reason }
-            }
-            Err(error) => classify(&error).because(error),
-        }
-    }
-}
-
-impl fmt::Display for Decision {
-    /// Formats the outcome and the reason on one line, separated by a colon.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.outcome.fmt(f)?;
-        self.reason.as_ref().map_or(Ok(()), |reason| write!(f, ": {}", reason.escape_debug()))
-    }
-}
-
-impl From<Outcome> for Decision {
-    fn from(outcome: Outcome) -> Self {
-        Decision { outcome, reason: None }
-    }
-}
-
-/// What a handler may return: `()`, an [`Outcome`], a [`Decision`], or a `Result` of one of them with any `Display`
-/// error.
-#[diagnostic::on_unimplemented(
-    message = "a handler cannot return `{Self}`",
-    label = "not an outcome",
-    note = "return `()`, an `Outcome`, a `Decision`, or a `Result` of one of them with any error that implements `Display`"
-)]
-pub trait IntoOutcome {
-    /// The outcome, and the message of a failure.
-    fn into_outcome(self) -> (Outcome, Option<String>);
-}
-
-impl IntoOutcome for () {
-    fn into_outcome(self) -> (Outcome, Option<String>) {
-        (Outcome::Delete, None)
-    }
-}
-
-impl IntoOutcome for Outcome {
-    fn into_outcome(self) -> (Outcome, Option<String>) {
-        (self, None)
-    }
-}
-
-impl IntoOutcome for Decision {
-    fn into_outcome(self) -> (Outcome, Option<String>) {
-        (self.outcome, self.reason)
-    }
-}
-
-impl<T: IntoOutcome, E: fmt::Display> IntoOutcome for Result<T, E> {
-    /// The text of an error is its alternate form (`{:#}`), which for anyhow's errors includes the causes.
-    fn into_outcome(self) -> (Outcome, Option<String>) {
-        match self {
-            Ok(value) => value.into_outcome(),
-            Err(error) => (Outcome::Retry, Some(format!("{error:#}"))),
-        }
-    }
+queue_core::decisions! {
+    /// An outcome and its reason.
+    ///
+    /// ```
+    /// use beanstalk_client::{Decision, Outcome};
+    ///
+    /// enum Refused { Malformed, Busy }
+    /// # impl std::fmt::Display for Refused {
+    /// #     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result { f.write_str("refused") }
+    /// # }
+    /// # fn send(_: &[u8]) -> Result<(), Refused> { Err(Refused::Malformed) }
+    /// // What a handler may return:
+    /// # fn handler(body: &[u8]) -> Decision {
+    /// Decision::classify(send(body), |refused| match refused {
+    ///     Refused::Malformed => Outcome::bury(),
+    ///     Refused::Busy => Outcome::Retry,
+    /// })
+    /// # }
+    /// # assert_eq!(handler(b"x").outcome, Outcome::bury());
+    /// # let _ = Refused::Busy;
+    /// ```
+    Delete
 }
 
 /// The result of a handler.

@@ -6,29 +6,28 @@ use queue_core::{DurationText, counted};
 
 use crate::{Address, Error, JobId, Poison};
 
-/// Outcomes of a worker's jobs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[non_exhaustive]
-pub struct WorkerReport {
-    /// Deleted.
-    pub finished: u64,
-    /// Released by their handler, or because they failed.
-    pub released: u64,
-    /// Buried by their handler, because they failed too often, or without being run.
-    pub buried: u64,
-    /// Put into the [dead-letter tube](crate::WorkerOptions::dead_letter) instead.
-    pub dead_lettered: u64,
-    /// Given back by a stop without an outcome, with their priority unchanged.
-    pub abandoned: u64,
-    /// The reservation ended before there was an outcome: another worker runs the job again.
-    pub lost: u64,
-    /// The outcome was sent, but the connection was lost before the acknowledgement.
-    pub unknown: u64,
-    /// Slots that have [given up](WorkerEventKind::GivenUp) their server: it may have more jobs.
-    pub given_up: u64,
-    /// Servers to which no connection was ever made, once the worker has ended with them.
-    pub never_connected: u64,
+queue_core::worker_report! {
+    /// Outcomes of a worker's jobs.
+    pub struct WorkerReport {
+        /// Deleted.
+        pub finished: u64,
+        /// Released by their handler, or because they failed.
+        pub released: u64,
+        /// Buried by their handler, because they failed too often, or without being run.
+        pub buried: u64,
+        /// Put into the [dead-letter tube](crate::WorkerOptions::dead_letter) instead.
+        pub dead_lettered: u64,
+        /// Given back by a stop without an outcome, with their priority unchanged.
+        pub abandoned: u64,
+        /// The reservation ended before there was an outcome: another worker runs the job again.
+        pub lost: u64,
+        /// The outcome was sent, but the connection was lost before the acknowledgement.
+        pub unknown: u64,
+        /// Slots that have [given up](WorkerEventKind::GivenUp) their server: it may have more jobs.
+        pub given_up: u64,
+        /// Servers to which no connection was ever made, once the worker has ended with them.
+        pub never_connected: u64,
+    }
 }
 
 impl WorkerReport {
@@ -50,29 +49,6 @@ impl WorkerReport {
             JobFate::Unknown => &mut self.unknown,
         };
         *count += 1;
-    }
-
-    pub(crate) fn add(&mut self, other: WorkerReport) {
-        let WorkerReport {
-            finished,
-            released,
-            buried,
-            dead_lettered,
-            abandoned,
-            lost,
-            unknown,
-            given_up,
-            never_connected,
-        } = other;
-        self.finished += finished;
-        self.released += released;
-        self.buried += buried;
-        self.dead_lettered += dead_lettered;
-        self.abandoned += abandoned;
-        self.lost += lost;
-        self.unknown += unknown;
-        self.given_up += given_up;
-        self.never_connected += never_connected;
     }
 }
 

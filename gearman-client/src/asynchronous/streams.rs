@@ -4,16 +4,15 @@ use queue_core::{EventStream, Steps, yields_steps};
 
 use crate::{
     CallMany, ClientEvent, ConnectOptions, GrabbedJob, Job, JobEvent, Result, SubmitMany, Worker,
-    WorkerEvent, WorkerOptions,
     protocol::{Request, Submit},
 };
 
 impl Worker {
     /// The jobs of functions that were announced with [`can_do`](Self::can_do), as a [`Stream`](queue_core::Stream):
     /// what [`next_job`](Self::next_job) gives, until the worker's [handle](Self::handle) stops it or there are no more
-    /// ([`until_empty`](WorkerOptions::until_empty)).
+    /// ([`until_empty`](crate::WorkerOptions::until_empty)).
     ///
-    /// Up to [`slots`](WorkerOptions::slots) jobs of each connection can be held at once. [`stop`](Self::stop) the
+    /// Up to [`slots`](crate::WorkerOptions::slots) jobs of each connection can be held at once. [`stop`](Self::stop) the
     /// worker behind the stream, so that results are known to be accepted.
     ///
     /// ```
@@ -87,36 +86,6 @@ impl ConnectOptions {
     /// ```
     #[must_use]
     pub fn event_stream(mut self, capacity: usize) -> (Self, EventStream<ClientEvent>) {
-        let (observer, events) = EventStream::new(capacity);
-        self.observer = Some(observer.after(self.observer));
-        (self, events)
-    }
-}
-
-impl WorkerOptions {
-    /// The events as a stream, for a separate task: the same as for [`on_event`](Self::on_event), in addition to other
-    /// observers.
-    ///
-    /// It keeps up to `capacity` events, never delays the worker, and counts those that its reader
-    /// [missed](EventStream::missed). It ends when these options and all workers made from them are dropped.
-    ///
-    /// ```
-    /// use futures_util::StreamExt;
-    /// use gearman_client::WorkerOptions;
-    ///
-    /// let options: WorkerOptions = "localhost:4730".parse()?;
-    /// let (options, mut events) = options.event_stream(256);
-    /// let log = async move {
-    ///     while let Some(event) = events.next().await {
-    ///         println!("{event}");
-    ///     }
-    ///     println!("the worker has ended; {} events were missed", events.missed());
-    /// };
-    /// # drop((options, log));
-    /// # Ok::<(), gearman_client::Error>(())
-    /// ```
-    #[must_use]
-    pub fn event_stream(mut self, capacity: usize) -> (Self, EventStream<WorkerEvent>) {
         let (observer, events) = EventStream::new(capacity);
         self.observer = Some(observer.after(self.observer));
         (self, events)

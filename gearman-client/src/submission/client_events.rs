@@ -6,23 +6,10 @@ use queue_core::DurationText;
 
 use crate::{Address, Error};
 
-/// Something that happened to a client. See [`ConnectOptions::on_event`](crate::ConnectOptions::on_event). With the
-/// feature `serde` it can be written, not read: it holds errors of this process.
-#[derive(Clone, Debug)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-#[non_exhaustive]
-pub struct ClientEvent {
-    /// The server that it is about.
-    pub server: Address,
-    /// What happened.
-    pub what: ClientEventKind,
-}
-
-impl fmt::Display for ClientEvent {
-    /// The server, and what happened, on one line.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.server, self.what)
-    }
+queue_core::server_event! {
+    /// Something that happened to a client. See [`ConnectOptions::on_event`](crate::ConnectOptions::on_event). With the
+    /// feature `serde` it can be written, not read: it holds errors of this process.
+    ClientEvent: ClientEventKind, Address
 }
 
 /// What happened. A client connects when a call needs the server; the outcome of a call goes to its caller.

@@ -12,22 +12,11 @@ use crate::{
     work::{failure::Failed, ledger::RunningJob},
 };
 
-/// An event of a worker. With the feature `serde` it can only be serialized, because it holds errors of this process.
-#[derive(Clone, Debug)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-#[non_exhaustive]
-pub struct WorkerEvent {
-    /// The server concerned.
-    pub server: Address,
-    /// What happened.
-    pub what: WorkerEventKind,
-}
-
-impl fmt::Display for WorkerEvent {
-    /// Formats the server and the event on one line. It quotes the message of a handler's error.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.server, self.what)
-    }
+queue_core::server_event! {
+    /// An event of a worker. With the feature `serde` it can only be serialized, because it holds errors of this process.
+    ///
+    /// As text, it quotes the message of a handler's error.
+    WorkerEvent: WorkerEventKind, Address
 }
 
 /// What happened.

@@ -53,7 +53,7 @@ impl WorkerHandle {
     #[must_use]
     pub fn report(&self) -> WorkerReport {
         let mut total = WorkerReport::default();
-        self.lanes.iter().for_each(|lane| lane.update(|seen| total.merge(seen.report)));
+        self.lanes.iter().for_each(|lane| lane.update(|seen| total.add(seen.report)));
         let has_ended = |server: &ServerStatus| {
             server.connections.iter().all(|state| *state == ConnectionState::Closed)
         };
@@ -176,7 +176,7 @@ impl ConnectionStatus {
     /// Adds what has happened on the connections since the last call.
     pub(crate) fn follow(&mut self, lane: &mut Lane, news: &[LaneEvent]) {
         for settled in lane.session.settled() {
-            self.report.add(settled);
+            self.report.count(settled);
         }
         let traffic = lane.take_traffic();
         self.metrics.commands += lane.session.take_commands();

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use queue_core::SpanHook;
-use queue_core::{Measurement, Measures};
+use queue_core::{Observer, SpanHook};
 
 use crate::protocol::{
     Assignment, WorkerSession,
     worker::lane::{Lane, LaneSettings},
 };
 use crate::{
-    Address, ClientId, ConnectOptions, Error, FunctionName, JobLimit, Servers, protocol::Grab,
+    Address, ClientId, ConnectOptions, Error, FunctionName, JobLimit, Servers, WorkerEvent,
+    protocol::Grab,
 };
 
 /// Settings of a worker: one job at a time over one connection to each server, unless set.
@@ -47,7 +47,7 @@ pub struct WorkerOptions {
     pub(crate) until_empty: bool,
     pub(crate) dead_letter: Option<FunctionName>,
     pub(crate) ledger: Option<crate::CrashLedger>,
-    pub(crate) observer: Option<queue_core::Observer<crate::WorkerEvent>>,
+    pub(crate) observer: Option<Observer<WorkerEvent>>,
     pub(crate) logs_errors: bool,
     pub(crate) fails_oversized: bool,
     pub(crate) on_span: SpanHook<Assignment>,
@@ -161,12 +161,8 @@ queue_core::setters! {
     /// Calls `observer` for every event: connections, and handlers that failed, with their error messages. It is called
     /// where that happens, and must not block. If it panics, the worker continues. Several observers are called in
     /// the order in which they were set.
-    on_event(observer: impl Fn(&crate::WorkerEvent) + Send + Sync + 'static) =>
-        self.observer = Some(queue_core::Observer::new(observer).after(self.observer));
-
-    /// Whether to log the messages of handler errors and panics (feature `tracing`), on one line and truncated to 256
-    /// characters; off by default, because they may quote the job.
-    log_errors(log: bool) => self.logs_errors = log;
+    on_event(observer: impl Fn(&WorkerEvent) + Send + Sync + 'static) =>
+        self.observer = Some(Observer::new(observer).after(self.observer));
 
     /// Whether a job that is larger than its server's [`max_packet_size`](ConnectOptions::max_packet_size) fails without
     /// being run; on unless set. It is read in little memory, its submitters get an exception with its size and the
@@ -178,29 +174,6 @@ queue_core::setters! {
     /// fail because it is large, turn this off: such a job then ends its connection with
     /// [`PacketTooLarge`](crate::ErrorKind::PacketTooLarge), until a worker with a larger limit gets it.
     fail_oversized(fail: bool) => self.fails_oversized = fail;
-
-    /// Calls `hook` with the span of each job (feature `tracing`) and the job, after the span is created and before it
-    /// is entered: the moment to give the span a parent, such as the context that the sender has put into the body. It
-    /// is called just before the handler runs, and only if the span is enabled; it must not block. If it panics, the
-    /// handler still runs.
-    ///
-    /// ```
-    /// # use gearman_client::WorkerOptions;
-    /// let options: WorkerOptions = "localhost".parse()?;
-    /// # fn context_in(_: &[u8]) {}
-    /// # trait OpenTelemetrySpanExt {
-    /// #     fn set_parent(&self, _: ()) -> Result<(), ()> { Ok(()) }
-    /// # }
-    /// # impl OpenTelemetrySpanExt for tracing::Span {}
-    /// let options = options.on_span(|span, job| {
-    ///     let sender = context_in(&job.workload); // yours: it reads your envelope
-    ///     let _ = span.set_parent(sender); // of tracing-opentelemetry
-    /// });
-    /// # Ok::<(), gearman_client::Error>(())
-    /// ```
-    #[cfg(feature = "tracing")]
-    on_span(hook: impl Fn(&tracing::Span, &Assignment) + Send + Sync + 'static) =>
-        self.on_span = SpanHook::new(hook);
 }
 
 impl WorkerOptions {
@@ -221,21 +194,6 @@ impl WorkerOptions {
     {
         Arc::make_mut(&mut self.slots_for).insert(function.try_into()?, jobs.max(1));
         Ok(self)
-    }
-
-    /// Calls `observer` with the duration of handlers and the number of messages, for every server; see
-    /// [`ConnectOptions::on_measurement`].
-    #[must_use]
-    pub fn on_measurement(
-        mut self,
-        observer: impl Fn(&Measurement<'_>) + Send + Sync + 'static,
-    ) -> Self {
-        let measures = Measures::new(observer);
-        self.servers = self.servers.each(|mut server| {
-            server.server.measures = measures.clone();
-            server
-        });
-        self
     }
 
     /// The worker role for one server.
@@ -303,36 +261,28 @@ impl LaneShare {
     }
 }
 
-queue_core::from_servers!(WorkerOptions, Error: Servers, ConnectOptions, Address);
+queue_core::worker_options!(Assignment, "job", "&job.workload");
+queue_core::from_servers!(WorkerOptions, Error, "handlers": Servers, ConnectOptions, Address);
 
 #[cfg(feature = "serde")]
 queue_core::serde_options! {
     WorkerOptions, Error, servers: Servers =
         |o| o.servers.clone().selection(Default::default());
-    client_id: Option<ClientId> = |o| o.client_id.clone(), |mut o, v| {
-        o.client_id = v;
-        Ok(o)
-    };
-    slots: usize = |o| o.slots, |o, v| Ok(o.slots(v));
+    client_id: Option<ClientId> => client_id;
+    slots: usize;
     slots_for: BTreeMap<FunctionName, usize> = |o| (*o.slots_for).clone(), |o, v| {
         v.into_iter().try_fold(o, |o, (function, slots)| o.slots_for(function, slots))
     };
-    connections: usize = |o| o.connections, |o, v| Ok(o.connections(v));
-    grab: Grab = |o| o.grab, |o, v| Ok(o.grab(v));
-    regrab: queue_core::InSeconds = |o| queue_core::InSeconds(o.regrab), |o, v| Ok(o.regrab(v.0));
-    grace: queue_core::InSeconds = |o| queue_core::InSeconds(o.grace), |o, v| Ok(o.grace(v.0));
-    barrier: bool = |o| o.barrier, |o, v| Ok(o.barrier(v));
-    batch_results: bool = |o| o.batch_results, |o, v| Ok(o.batch_results(v));
-    until_empty: bool = |o| o.until_empty, |mut o, v| {
-        o.until_empty = v;
-        Ok(o)
-    };
-    dead_letter: Option<FunctionName> = |o| o.dead_letter.clone(), |mut o, v| {
-        o.dead_letter = v;
-        Ok(o)
-    };
-    log_errors: bool = |o| o.logs_errors, |o, v| Ok(o.log_errors(v));
-    fail_oversized: bool = |o| o.fails_oversized, |o, v| Ok(o.fail_oversized(v));
+    connections: usize;
+    grab: Grab;
+    regrab: queue_core::InSeconds;
+    grace: queue_core::InSeconds;
+    barrier: bool;
+    batch_results: bool;
+    until_empty: bool => until_empty;
+    dead_letter: Option<FunctionName> => dead_letter;
+    log_errors: bool => logs_errors;
+    fail_oversized: bool => fails_oversized;
 }
 
 #[cfg(test)]

@@ -2,57 +2,32 @@
 
 use std::fmt;
 
-/// Outcomes of a worker's jobs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[non_exhaustive]
-pub struct WorkerReport {
-    /// Done, and accepted by the server.
-    pub completed: u64,
-    /// Failed, and reported to the server.
-    pub failed: u64,
-    /// Of the failed ones, those that became [dead letters](crate::WorkerOptions::dead_letter).
-    pub dead_lettered: u64,
-    /// Finished after the server had given the job to another worker: the result is lost.
-    pub rejected: u64,
-    /// Finished, but the connection was lost before the server showed that it accepted the result.
-    pub unknown: u64,
-    /// Not finished: the server has given the jobs to other workers.
-    pub abandoned: u64,
-    /// [Given back](crate::Failure::give_back) by their handlers: the server runs them again.
-    pub given_back: u64,
-    /// Connections that have [given up](crate::WorkerEventKind::GivenUp) their server: it may have more jobs.
-    pub given_up: u64,
-    /// Servers to which no connection was ever made, once the worker has ended with them.
-    pub never_connected: u64,
+queue_core::worker_report! {
+    /// Outcomes of a worker's jobs.
+    pub struct WorkerReport {
+        /// Done, and accepted by the server.
+        pub completed: u64,
+        /// Failed, and reported to the server.
+        pub failed: u64,
+        /// Of the failed ones, those that became [dead letters](crate::WorkerOptions::dead_letter).
+        pub dead_lettered: u64,
+        /// Finished after the server had given the job to another worker: the result is lost.
+        pub rejected: u64,
+        /// Finished, but the connection was lost before the server showed that it accepted the result.
+        pub unknown: u64,
+        /// Not finished: the server has given the jobs to other workers.
+        pub abandoned: u64,
+        /// [Given back](crate::Failure::give_back) by their handlers: the server runs them again.
+        pub given_back: u64,
+        /// Connections that have [given up](crate::WorkerEventKind::GivenUp) their server: it may have more jobs.
+        pub given_up: u64,
+        /// Servers to which no connection was ever made, once the worker has ended with them.
+        pub never_connected: u64,
+    }
 }
 
 impl WorkerReport {
-    /// Adds the counts of another connection.
-    pub(crate) fn merge(&mut self, other: WorkerReport) {
-        let WorkerReport {
-            completed,
-            failed,
-            dead_lettered,
-            rejected,
-            unknown,
-            abandoned,
-            given_back,
-            given_up,
-            never_connected,
-        } = other;
-        self.completed += completed;
-        self.failed += failed;
-        self.dead_lettered += dead_lettered;
-        self.rejected += rejected;
-        self.unknown += unknown;
-        self.abandoned += abandoned;
-        self.given_back += given_back;
-        self.given_up += given_up;
-        self.never_connected += never_connected;
-    }
-
-    pub(crate) fn add(&mut self, settled: crate::protocol::Settled) {
+    pub(crate) fn count(&mut self, settled: crate::protocol::Settled) {
         use crate::protocol::Settled;
         let count = match settled {
             Settled::Completed => &mut self.completed,

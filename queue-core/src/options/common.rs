@@ -1,4 +1,4 @@
-//! The common part of `ConnectOptions` of all clients.
+//! What the options of all clients have in common.
 
 /// The setters and the reading access that do not depend on the protocol, for a struct `ConnectOptions` with a field
 /// `server: ServerOptions<$system>`. `$fixtures` is the module of the in-memory server, and `$schemes` are the
@@ -14,23 +14,19 @@ macro_rules! connect_options {
                 options.server.retry = options.server.retry.up_to(0);
                 options
             }
+        }
+
+        $crate::setters! {
+            self: ConnectOptions;
 
             /// Makes a plain-text address of another machine an error.
-            #[must_use]
-            pub fn require_tls(mut self, require: bool) -> Self {
-                self.server.dial.require_tls = require;
-                self
-            }
+            require_tls(require: bool) => self.server.dial.require_tls = require;
 
             /// How long the operating system waits for a sign of life before it closes a connection whose peer has
             /// vanished: by keepalive on an idle one and, on Linux, by the user timeout while data is unacknowledged.
             /// From 3 seconds to 9 hours; 30 seconds unless set. Applies to TCP connections that the client makes
             /// itself.
-            #[must_use]
-            pub fn dead_peer_after(mut self, time: std::time::Duration) -> Self {
-                self.server.dial.dead_peer_after = time;
-                self
-            }
+            dead_peer_after(time: std::time::Duration) => self.server.dial.dead_peer_after = time;
 
             /// Calls `observer` with the duration of operations and the number of messages sent and received: the
             /// measurements that OpenTelemetry's messaging conventions ask of a client. It is called where an operation
@@ -51,15 +47,21 @@ macro_rules! connect_options {
             /// });
             #[doc = concat!(" # Ok::<(), ", env!("CARGO_CRATE_NAME"), "::Error>(())")]
             /// ```
-            #[must_use]
-            pub fn on_measurement(
-                mut self,
-                observer: impl Fn(&$crate::Measurement<'_>) + Send + Sync + 'static,
-            ) -> Self {
+            on_measurement(observer: impl Fn(&$crate::Measurement<'_>) + Send + Sync + 'static) =>
                 self.server.measures = $crate::Measures::new(observer);
-                self
-            }
 
+            /// Lets another thread end the calls of blocking clients; see
+            /// [`Canceller`]($crate::blocking::Canceller).
+            #[cfg(feature = "blocking")]
+            canceller(canceller: $crate::blocking::Canceller) =>
+                self.server.dial.canceller = Some(canceller);
+
+            #[doc = concat!("Certificates and names for ", $schemes, " addresses.")]
+            #[cfg(feature = "__rustls")]
+            tls(tls: $crate::TlsOptions) => self.server.dial.tls = tls;
+        }
+
+        impl ConnectOptions {
             /// Makes the connections of the async face instead of the operating system: through a proxy or a tunnel,
             /// over another TLS implementation, or in memory.
             ///
@@ -110,23 +112,6 @@ macro_rules! connect_options {
                 self
             }
 
-            /// Lets another thread end the calls of blocking clients; see
-            /// [`Canceller`]($crate::blocking::Canceller).
-            #[cfg(feature = "blocking")]
-            #[must_use]
-            pub fn canceller(mut self, canceller: $crate::blocking::Canceller) -> Self {
-                self.server.dial.canceller = Some(canceller);
-                self
-            }
-
-            #[doc = concat!("Certificates and names for ", $schemes, " addresses.")]
-            #[cfg(feature = "__rustls")]
-            #[must_use]
-            pub fn tls(mut self, tls: $crate::TlsOptions) -> Self {
-                self.server.dial.tls = tls;
-                self
-            }
-
             /// The server's address.
             #[must_use]
             pub fn address(&self) -> &Address {
@@ -149,5 +134,133 @@ macro_rules! connect_options {
         }
 
         $crate::from_text!(ConnectOptions, Error: Address);
+    };
+}
+
+/// What options for several servers have in common, which are a struct with a field `servers`: their sources, which are
+/// the servers, what these are made of, and text; and the observer of measurements. `$what` is what takes the time that
+/// it gets, for the documentation.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! from_servers {
+    ($options:ident, $error:ty, $what:literal: $servers:ty $(, $from:ty)+) => {
+        impl $options {
+            /// Options for these servers, everything else at its default: comma-separated addresses, [`Servers`], or the
+            /// options or the address of one.
+            ///
+            /// # Errors
+            ///
+            /// `InvalidInput` for an invalid address.
+            pub fn new<S>(servers: S) -> Result<Self, $error>
+            where
+                S: TryInto<$servers>,
+                $error: From<S::Error>,
+            {
+                Ok(servers.try_into()?.into())
+            }
+
+            /// The servers.
+            #[must_use]
+            pub fn servers(&self) -> &$servers {
+                &self.servers
+            }
+
+            #[doc = concat!("Calls `observer` with the duration of ", $what, " and the number of messages, for every")]
+            /// server; see [`ConnectOptions::on_measurement`].
+            #[must_use]
+            pub fn on_measurement(
+                mut self,
+                observer: impl Fn(&$crate::Measurement<'_>) + Send + Sync + 'static,
+            ) -> Self {
+                let measures = $crate::Measures::new(observer);
+                self.servers = self.servers.each(|mut server| {
+                    server.server.measures = measures.clone();
+                    server
+                });
+                self
+            }
+        }
+
+        $(
+            impl From<$from> for $options {
+                fn from(from: $from) -> Self {
+                    <$servers>::from(from).into()
+                }
+            }
+        )+
+
+        $crate::from_text!($options, $error: $servers);
+    };
+}
+
+/// What the options of all workers have in common, which are a struct `WorkerOptions` with the fields `observer`,
+/// `logs_errors` and `on_span`. `$work` is what handlers run, `$noun` its name and `$body` its bytes in the span's hook,
+/// for the documentation.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! worker_options {
+    ($work:ty, $noun:literal, $body:literal) => {
+        $crate::setters! {
+            self: WorkerOptions;
+
+            /// Whether to log the messages of handler errors and panics (feature `tracing`), on one line and truncated
+            #[doc = concat!("to 256 characters; off by default, because they may quote the ", $noun, ".")]
+            log_errors(log: bool) => self.logs_errors = log;
+
+            #[doc = concat!("Calls `hook` with the span of each ", $noun, " (feature `tracing`) and the ", $noun, ",")]
+            /// after the span is created and before it is entered: the moment to give the span a parent, such as the
+            /// context that the sender has put into the body. It is called just before the handler runs, and only if
+            /// the span is enabled; it must not block. If it panics, the handler still runs.
+            ///
+            /// ```
+            #[doc = concat!("# use ", env!("CARGO_CRATE_NAME"), "::WorkerOptions;")]
+            /// let options: WorkerOptions = "localhost".parse()?;
+            /// # fn context_in(_: &[u8]) {}
+            /// # trait OpenTelemetrySpanExt {
+            /// #     fn set_parent(&self, _: ()) -> Result<(), ()> { Ok(()) }
+            /// # }
+            /// # impl OpenTelemetrySpanExt for tracing::Span {}
+            #[doc = concat!("let options = options.on_span(|span, ", $noun, "| {")]
+            #[doc = concat!("    let sender = context_in(", $body, "); // yours: it reads your envelope")]
+            ///     let _ = span.set_parent(sender); // of tracing-opentelemetry
+            /// });
+            #[doc = concat!("# Ok::<(), ", env!("CARGO_CRATE_NAME"), "::Error>(())")]
+            /// ```
+            #[cfg(feature = "tracing")]
+            on_span(hook: impl Fn(&tracing::Span, &$work) + Send + Sync + 'static) =>
+                self.on_span = $crate::SpanHook::new(hook);
+        }
+
+        impl WorkerOptions {
+            /// The events as a stream, for a separate task: the same as for [`on_event`](Self::on_event), in addition to
+            /// other observers.
+            ///
+            /// It keeps up to `capacity` events, never delays the worker, and counts those that its reader
+            /// [missed](queue_core::EventStream::missed). It ends when these options and all workers made from them are
+            /// dropped.
+            ///
+            /// ```
+            #[doc = concat!("use ", env!("CARGO_CRATE_NAME"), "::WorkerOptions;")]
+            /// use futures_util::StreamExt;
+            ///
+            /// let options: WorkerOptions = "localhost".parse()?;
+            /// let (options, mut events) = options.event_stream(256);
+            /// let log = async move {
+            ///     while let Some(event) = events.next().await {
+            ///         println!("{event}");
+            ///     }
+            ///     println!("the worker has ended; {} events were missed", events.missed());
+            /// };
+            /// # drop((options, log));
+            #[doc = concat!("# Ok::<(), ", env!("CARGO_CRATE_NAME"), "::Error>(())")]
+            /// ```
+            #[cfg(feature = "stream")]
+            #[must_use]
+            pub fn event_stream(mut self, capacity: usize) -> (Self, $crate::EventStream<WorkerEvent>) {
+                let (observer, events) = $crate::EventStream::new(capacity);
+                self.observer = Some(observer.after(self.observer));
+                (self, events)
+            }
+        }
     };
 }

@@ -3,13 +3,25 @@
 /// Serde for options with one required value, and fields with defaults.
 ///
 /// They are serialized as a map without the fields that have their defaults, or as the required value alone if all
-/// have. They are deserialized from either; an unknown key is an error. A row is a key, its type, how to get the value
-/// from the options, and how to set it. The calling crate depends on `serde`.
+/// have. They are deserialized from either; an unknown key is an error. A row is a key and its type, for a field with a
+/// setter of this name; or also the field, which is set as it is; or how to get the value from the options, and how to
+/// set it. The calling crate depends on `serde`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! serde_options {
+    (@get $options:ident $key:ident) => { |options: &$options| options.$key.clone().into() };
+    (@get $options:ident $key:ident $field:ident) => { |options: &$options| options.$field.clone() };
+    (@get $options:ident $key:ident $get:expr, $set:expr) => { $get };
+    (@set $options:ident $key:ident) => { |options: $options, value| Ok(options.$key(value.into())) };
+    (@set $options:ident $key:ident $field:ident) => {
+        |mut options: $options, value| {
+            options.$field = value;
+            Ok(options)
+        }
+    };
+    (@set $options:ident $key:ident $get:expr, $set:expr) => { $set };
     ($options:ident, $error:ty, $given:ident: $given_type:ty = $get_given:expr;
-        $($field:ident: $type:ty = $get:expr, $set:expr;)*) => {
+        $($field:ident: $type:ty $(=> $set_field:ident)? $(= $get:expr, $set:expr)?;)*) => {
         const _: () = {
             #[derive(serde::Serialize, serde::Deserialize)]
             #[serde(deny_unknown_fields)]
@@ -29,7 +41,8 @@ macro_rules! serde_options {
                     let form = Form {
                         $given: given,
                         $($field: {
-                            let get: fn(&$options) -> $type = $get;
+                            let get: fn(&$options) -> $type =
+                                $crate::serde_options!(@get $options $field $($set_field)? $($get, $set)?);
                             let value = get(self);
                             (value != get(&default)).then_some(value)
                         },)*
@@ -49,7 +62,8 @@ macro_rules! serde_options {
                             |form| {
                                 let mut options = $options::from(form.$given);
                                 $(if let Some(value) = form.$field {
-                                    let set: fn($options, $type) -> Result<$options, $error> = $set;
+                                    let set: fn($options, $type) -> Result<$options, $error> =
+                                        $crate::serde_options!(@set $options $field $($set_field)? $($get, $set)?);
                                     options = set(options, value).map_err(serde::de::Error::custom)?;
                                 })*
                                 Ok(options)
@@ -70,15 +84,11 @@ macro_rules! serde_connect_options {
     ($options:ident, $error:ty, $address:ty; $($rows:tt)*) => {
         $crate::serde_options! {
             $options, $error, address: $address = |o| o.server.address.clone();
-            connect_timeout: $crate::InSeconds =
-                |o| $crate::InSeconds(o.connect_timeout), |o, v| Ok(o.connect_timeout(v.0));
-            write_timeout: $crate::InSeconds =
-                |o| $crate::InSeconds(o.write_timeout), |o, v| Ok(o.write_timeout(v.0));
-            reply_timeout: $crate::InSeconds =
-                |o| $crate::InSeconds(o.reply_timeout), |o, v| Ok(o.reply_timeout(v.0));
-            total_timeout: $crate::OrNever =
-                |o| $crate::OrNever(o.total_timeout), |o, v| Ok(o.total_timeout(v.0));
-            retry: $crate::RetryPolicy = |o| o.retry, |o, v| Ok(o.retry(v));
+            connect_timeout: $crate::InSeconds;
+            write_timeout: $crate::InSeconds;
+            reply_timeout: $crate::InSeconds;
+            total_timeout: $crate::OrNever;
+            retry: $crate::RetryPolicy;
             require_tls: bool = |o| o.dial.require_tls, |o, v| Ok(o.require_tls(v));
             dead_peer_after: $crate::InSeconds =
                 |o| $crate::InSeconds(o.dial.dead_peer_after), |o, v| Ok(o.dead_peer_after(v.0));
@@ -109,9 +119,33 @@ mod with_serde {
     #[serde(transparent)]
     pub struct InSeconds(#[serde(with = "seconds")] pub Duration);
 
+    impl From<Duration> for InSeconds {
+        fn from(time: Duration) -> Self {
+            InSeconds(time)
+        }
+    }
+
+    impl From<InSeconds> for Duration {
+        fn from(time: InSeconds) -> Self {
+            time.0
+        }
+    }
+
     /// As [`InSeconds`], or the word `never`.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct OrNever(pub Option<Duration>);
+
+    impl From<Option<Duration>> for OrNever {
+        fn from(time: Option<Duration>) -> Self {
+            OrNever(time)
+        }
+    }
+
+    impl From<OrNever> for Option<Duration> {
+        fn from(time: OrNever) -> Self {
+            time.0
+        }
+    }
 
     impl Serialize for OrNever {
         fn serialize<Z: Serializer>(&self, serializer: Z) -> Result<Z::Ok, Z::Error> {

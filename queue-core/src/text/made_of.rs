@@ -24,45 +24,6 @@ macro_rules! try_from_text {
     };
 }
 
-/// The sources of options that name servers: `Servers`, which the options are made of, what makes these, and text.
-#[doc(hidden)]
-#[macro_export]
-macro_rules! from_servers {
-    ($options:ident, $error:ty: $servers:ty $(, $from:ty)+) => {
-        impl $options {
-            /// Options for these servers, everything else at its default: comma-separated addresses, [`Servers`], or the
-            /// options or the address of one.
-            ///
-            /// # Errors
-            ///
-            /// `InvalidInput` for an invalid address.
-            pub fn new<S>(servers: S) -> Result<Self, $error>
-            where
-                S: TryInto<$servers>,
-                $error: From<S::Error>,
-            {
-                Ok(servers.try_into()?.into())
-            }
-
-            /// The servers.
-            #[must_use]
-            pub fn servers(&self) -> &$servers {
-                &self.servers
-            }
-        }
-
-        $(
-            impl From<$from> for $options {
-                fn from(from: $from) -> Self {
-                    <$servers>::from(from).into()
-                }
-            }
-        )+
-
-        $crate::from_text!($options, $error: $servers);
-    };
-}
-
 /// The sources of options that consist of one value and of settings: options of the same kind, and the value's text.
 #[doc(hidden)]
 #[macro_export]

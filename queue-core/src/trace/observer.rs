@@ -50,6 +50,31 @@ impl<E> fmt::Debug for Observer<E> {
     }
 }
 
+/// An event with the server concerned and what happened, as an observer gets it.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! server_event {
+    ($(#[$attribute:meta])* $event:ident: $what:ty, $address:ty) => {
+        $(#[$attribute])*
+        #[derive(Clone, Debug)]
+        #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+        #[non_exhaustive]
+        pub struct $event {
+            /// The server concerned.
+            pub server: $address,
+            /// What happened.
+            pub what: $what,
+        }
+
+        impl std::fmt::Display for $event {
+            /// Formats the server and the event on one line.
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                write!(f, "{}: {}", self.server, self.what)
+            }
+        }
+    };
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Mutex;

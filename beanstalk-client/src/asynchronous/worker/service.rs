@@ -24,10 +24,7 @@ where
         Box::pin(async move {
             let lost = job.clone();
             match service.call(job, lost.lost()).await {
-                Ok(running) => {
-                    let (outcome, reason) = running.await.into_outcome();
-                    Decision { outcome, reason }
-                }
+                Ok(running) => Decision::of(running.await),
                 Err(not_called) => {
                     if let NotCalled::Broken(_) = not_called {
                         worker.stop();
