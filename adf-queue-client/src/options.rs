@@ -143,23 +143,3 @@ queue_core::serde_connect_options! {
     ping_interval: queue_core::OrNever;
     seed: Option<u64> => seed;
 }
-
-#[cfg(all(test, any(feature = "tokio", feature = "blocking")))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn require_tls_allows_plain_text_to_this_machine_only() {
-        let check = |text: &str| text.parse::<ConnectOptions>().unwrap().require_tls(true).check();
-        assert!(check("127.0.0.1").is_ok() && check("[::1]").is_ok() && check("localhost").is_ok());
-        assert!(check("adfs://10.0.0.5").is_ok() && check("unix:/s").is_ok());
-        for (text, tls) in [("10.0.0.5", "adfs"), ("http+json://10.0.0.5", "https+json")] {
-            assert_eq!(
-                check(text).unwrap_err().to_string(),
-                format!(
-                    "refusing a plain-text connection to 10.0.0.5 because require_tls is set (write {tls}://10.0.0.5)"
-                )
-            );
-        }
-    }
-}

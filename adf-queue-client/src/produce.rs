@@ -179,8 +179,7 @@ impl fmt::Display for ProducerReport {
 
 #[cfg(feature = "serde")]
 queue_core::serde_options! {
-    ProducerOptions, Error, servers: Servers =
-        |o| o.servers.clone().selection(crate::Selection::default());
+    ProducerOptions, Error, servers: Servers = |o| o.servers.clone().selection(Default::default());
     selection: crate::Selection = |o| o.servers.selected(), |o, v| Ok(o.selection(v));
     at_least_once: bool;
     create_queues: bool;

@@ -4,7 +4,7 @@
 //! Without the feature `tracing` everything here is a no-op.
 #![cfg_attr(not(feature = "tracing"), allow(unused_variables))]
 
-use queue_core::{Facts, Fate, Instrument, Measures, Observation, Operation, one_line};
+use queue_core::{Facts, Instrument, Measures, Observation, Operation, one_line};
 #[cfg(feature = "tracing")]
 use queue_core::{OneLine, Words};
 
@@ -140,11 +140,6 @@ pub(crate) fn answered(operation: &mut Operation, outcome: &Result<AskAnswer, Er
         _ => {}
     }
     operation.concluded(failure(outcome));
-}
-
-/// The failure of a call, if it failed.
-pub(crate) fn failure<T>(outcome: &Result<T, Error>) -> Option<(&'static str, Fate)> {
-    outcome.as_ref().err().map(|error| (error.kind().name(), error.fate()))
 }
 
 /// A push of a producer, which may go to any of its servers.

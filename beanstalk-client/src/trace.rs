@@ -8,7 +8,7 @@ mod events;
 
 use std::borrow::Cow;
 
-use queue_core::{Facts, Fate, Measures, Observation, Operation};
+use queue_core::{Facts, Measures, Observation, Operation};
 
 #[cfg(feature = "tracing")]
 use crate::ErrorKind;
@@ -121,11 +121,6 @@ pub(crate) fn reply(operation: &Operation, response: &Response) {
 /// Records the end of a command, within its span if it has one.
 pub(crate) fn ended<T>(operation: &mut Operation, outcome: &Result<T, Error>) {
     operation.concluded(failure(outcome));
-}
-
-/// The failure of a call, if it failed.
-pub(crate) fn failure<T>(outcome: &Result<T, Error>) -> Option<(&'static str, Fate)> {
-    outcome.as_ref().err().map(|error| (error.kind().name(), error.fate()))
 }
 
 /// Records a failed call.

@@ -133,19 +133,3 @@ queue_core::serde_connect_options! {
     max_backlog: usize;
     exceptions: bool;
 }
-
-#[cfg(all(test, any(feature = "tokio", feature = "blocking")))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn require_tls_allows_plain_text_to_this_machine_only() {
-        let check = |text: &str| text.parse::<ConnectOptions>().unwrap().require_tls(true).check();
-        assert!(check("127.0.0.1").is_ok() && check("[::1]").is_ok() && check("localhost").is_ok());
-        assert!(check("gearmans://10.0.0.5").is_ok() && check("unix:/s").is_ok());
-        assert_eq!(
-            check("10.0.0.5").unwrap_err().to_string(),
-            "refusing a plain-text connection to 10.0.0.5 because require_tls is set (write gearmans://10.0.0.5)"
-        );
-    }
-}

@@ -6,7 +6,7 @@
 
 use std::{borrow::Cow, fmt};
 
-use queue_core::{Facts, Fate, Instrument, Measures, Observation, Operation, one_line};
+use queue_core::{Facts, Instrument, Measures, Observation, Operation, one_line};
 #[cfg(all(feature = "tracing", any(feature = "tokio", feature = "blocking")))]
 use queue_core::{OneLine, Words};
 
@@ -52,11 +52,6 @@ pub(crate) fn created(handle: &[u8]) {
             span.record("messaging.message.id", tracing::field::display(handle));
         }
     }
-}
-
-/// The failure of a call, if it failed.
-pub(crate) fn failure<T>(outcome: &Result<T, Error>) -> Option<(&'static str, Fate)> {
-    outcome.as_ref().err().map(|error| (error.kind().name(), error.fate()))
 }
 
 /// Records a failed call.

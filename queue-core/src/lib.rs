@@ -82,7 +82,7 @@ pub use self::text::json::{from_json, to_json};
 pub use self::worker::registered::Registered;
 #[cfg(feature = "tower")]
 #[doc(hidden)]
-pub use self::worker::service::{NotCalled, SharedService};
+pub use self::worker::service::SharedService;
 #[doc(hidden)]
 pub use self::{
     address::{

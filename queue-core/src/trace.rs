@@ -69,6 +69,11 @@ macro_rules! trace_connections {
             let _ = address;
         }
 
+        /// The failure of a call, if it failed.
+        pub(crate) fn failure<T>(outcome: &Result<T, Error>) -> Option<(&'static str, $crate::Fate)> {
+            outcome.as_ref().err().map(|error| (error.kind().name(), error.fate()))
+        }
+
         /// A connection ended by itself, or is out of step.
         pub(crate) fn connection_lost(address: &Address, error: Option<&Error>) {
             #[cfg(feature = "tracing")]

@@ -216,8 +216,7 @@ queue_core::from_servers!(WorkerOptions, Error, "handlers": Servers, ConnectOpti
 
 #[cfg(feature = "serde")]
 queue_core::serde_options! {
-    WorkerOptions, Error, servers: Servers =
-        |o| o.servers.clone().selection(Default::default());
+    WorkerOptions, Error, servers: Servers = |o| o.servers.clone().selection(Default::default());
     slots: usize;
     slots_for: BTreeMap<QueueName, usize> = |o| o.slots_for.clone(), |o, v| {
         v.into_iter().try_fold(o, |o, (queue, slots)| o.slots_for(queue, slots))

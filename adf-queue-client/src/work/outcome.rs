@@ -1,7 +1,5 @@
 //! How handlers settle messages.
 
-use std::fmt;
-
 /// The outcome that a handler chooses for its message.
 ///
 /// A handler returns one of these, or `()` for [`Delete`](Outcome::Delete), or a `Result` of either: an error is a
@@ -65,6 +63,8 @@ queue_core::decisions! {
 
 #[cfg(test)]
 mod tests {
+    use std::fmt;
+
     use super::*;
 
     #[test]

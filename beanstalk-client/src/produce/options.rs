@@ -137,8 +137,7 @@ queue_core::from_servers!(ProducerOptions, Error, "puts": Servers, ConnectOption
 
 #[cfg(feature = "serde")]
 queue_core::serde_options! {
-    ProducerOptions, Error, servers: Servers =
-        |o| o.servers.clone().selection(crate::Selection::default());
+    ProducerOptions, Error, servers: Servers = |o| o.servers.clone().selection(Default::default());
     selection: crate::Selection = |o| o.servers.selected(), |mut o, v| {
         o.servers = o.servers.selection(v);
         Ok(o)

@@ -331,8 +331,7 @@ impl fmt::Debug for WorkerOptions {
 
 #[cfg(feature = "serde")]
 queue_core::serde_options! {
-    WorkerOptions, Error, servers: Servers =
-        |o| o.servers.clone().selection(Default::default());
+    WorkerOptions, Error, servers: Servers = |o| o.servers.clone().selection(Default::default());
     slots: usize;
     slots_for: BTreeMap<TubeName, usize> = |o| o.slots_for.clone(), |o, v| {
         v.into_iter().try_fold(o, |o, (tube, slots)| o.slots_for(tube, slots))

@@ -266,8 +266,7 @@ queue_core::from_servers!(WorkerOptions, Error, "handlers": Servers, ConnectOpti
 
 #[cfg(feature = "serde")]
 queue_core::serde_options! {
-    WorkerOptions, Error, servers: Servers =
-        |o| o.servers.clone().selection(Default::default());
+    WorkerOptions, Error, servers: Servers = |o| o.servers.clone().selection(Default::default());
     client_id: Option<ClientId> => client_id;
     slots: usize;
     slots_for: BTreeMap<FunctionName, usize> = |o| (*o.slots_for).clone(), |o, v| {

@@ -236,7 +236,7 @@ macro_rules! worker_options {
             /// other observers.
             ///
             /// It keeps up to `capacity` events, never delays the worker, and counts those that its reader
-            /// [missed](queue_core::EventStream::missed). It ends when these options and all workers made from them are
+            /// [missed](crate::EventStream::missed). It ends when these options and all workers made from them are
             /// dropped.
             ///
             /// ```

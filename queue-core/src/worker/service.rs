@@ -1,6 +1,7 @@
 //! A tower service shared by the handlers of a worker.
 
 use std::{
+    fmt::Display,
     future::poll_fn,
     pin::pin,
     task::{Context, Poll},
@@ -14,30 +15,25 @@ use tower_service::Service;
 ///
 /// Handlers queue fairly, and one at a time waits for the service to be ready, because a service has one waker.
 #[derive(Debug)]
-pub struct SharedService<S>(Mutex<Option<S>>);
-
-/// Why a service was not called.
-#[derive(Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum NotCalled<E> {
-    /// The call was no longer useful.
-    InVain,
-    /// Its `poll_ready` failed, just now or earlier. The service is unusable, and has been dropped.
-    Broken(Option<E>),
+pub struct SharedService<S, F> {
+    /// `None` once its `poll_ready` has failed: it is unusable, and has been dropped.
+    service: Mutex<Option<S>>,
+    /// Stops the worker.
+    stop: F,
 }
 
-impl<S> SharedService<S> {
-    /// Shares a service.
+impl<S, F: Fn()> SharedService<S, F> {
+    /// Shares a service; `stop` is called when it is broken.
     #[must_use]
-    pub fn new(service: S) -> Self {
-        SharedService(Mutex::new(Some(service)))
+    pub fn new(service: S, stop: F) -> Self {
+        SharedService { service: Mutex::new(Some(service)), stop }
     }
 
     /// Calls the service once it is ready, unless `in_vain` is ready before.
     ///
     /// # Errors
     ///
-    /// [`NotCalled`]: the service has not seen the request.
+    /// The service has not seen the request: with a message if it broke just now.
     ///
     /// # Cancel safety
     ///
@@ -47,47 +43,35 @@ impl<S> SharedService<S> {
         &self,
         request: R,
         in_vain: impl Future,
-    ) -> Result<S::Future, NotCalled<S::Error>>
+    ) -> Result<S::Future, Option<String>>
     where
         S: Service<R>,
+        S::Error: Display,
     {
         let mut called = pin!(self.call_when_ready(request));
         let mut in_vain = pin!(in_vain);
-        poll_fn(|cx| {
-            if in_vain.as_mut().poll(cx).is_ready() {
-                return Poll::Ready(Err(NotCalled::InVain));
-            }
-            called.as_mut().poll(cx).map_err(NotCalled::Broken)
+        poll_fn(|cx| match in_vain.as_mut().poll(cx) {
+            Poll::Ready(_) => Poll::Ready(Err(None)),
+            Poll::Pending => called.as_mut().poll(cx),
         })
         .await
     }
 
-    async fn call_when_ready<R>(&self, request: R) -> Result<S::Future, Option<S::Error>>
+    async fn call_when_ready<R>(&self, request: R) -> Result<S::Future, Option<String>>
     where
         S: Service<R>,
+        S::Error: Display,
     {
-        let mut shared = self.0.lock().await;
+        let mut shared = self.service.lock().await;
         let service = shared.as_mut().ok_or(None)?;
         match poll_fn(|cx: &mut Context<'_>| service.poll_ready(cx)).await {
             Ok(()) => Ok(service.call(request)),
             Err(error) => {
                 // It must not be polled again.
                 *shared = None;
-                Err(Some(error))
+                (self.stop)();
+                Err(Some(format!("the service is no longer ready: {error:#}")))
             }
-        }
-    }
-}
-
-impl<E: std::fmt::Display> NotCalled<E> {
-    /// The message of the failure, if it is new.
-    #[must_use]
-    pub fn words(&self) -> Option<String> {
-        match self {
-            NotCalled::Broken(Some(error)) => {
-                Some(format!("the service is no longer ready: {error:#}"))
-            }
-            NotCalled::Broken(None) | NotCalled::InVain => None,
         }
     }
 }
@@ -138,7 +122,7 @@ mod tests {
     #[test]
     fn a_service_is_called_when_it_is_ready_in_the_order_of_its_callers() {
         let tokens = Tokens::default();
-        let shared = SharedService::new(tokens.clone());
+        let shared = SharedService::new(tokens.clone(), || ());
         let mut first = pin!(shared.call(1, pending::<()>()));
         let mut second = pin!(shared.call(2, pending::<()>()));
         assert!(polled(first.as_mut()).is_pending() && polled(second.as_mut()).is_pending());
@@ -154,7 +138,7 @@ mod tests {
     #[test]
     fn a_cancelled_call_is_skipped_for_the_next() {
         let tokens = Tokens::default();
-        let shared = SharedService::new(tokens.clone());
+        let shared = SharedService::new(tokens.clone(), || ());
         let mut is_lost = false;
         {
             let lost = poll_fn(|_| if is_lost { Poll::Ready(()) } else { Poll::Pending });
@@ -164,20 +148,22 @@ mod tests {
         is_lost = true;
         tokens.left.store(1, Ordering::SeqCst);
         let lost = poll_fn(|_| if is_lost { Poll::Ready(()) } else { Poll::Pending });
-        assert!(matches!(polled(pin!(shared.call(1, lost))), Poll::Ready(Err(NotCalled::InVain))));
+        assert!(matches!(polled(pin!(shared.call(1, lost))), Poll::Ready(Err(None))));
         assert_eq!(tokens.left.load(Ordering::SeqCst), 1, "it was not called");
         assert!(matches!(polled(pin!(shared.call(2, pending::<()>()))), Poll::Ready(Ok(_))));
     }
 
     #[test]
     fn a_broken_service_is_polled_once() {
-        let shared = SharedService::new(Tokens { is_broken: true, ..Tokens::default() });
+        let stops = AtomicU32::default();
+        let stop = || {
+            stops.fetch_add(1, Ordering::SeqCst);
+        };
+        let shared = SharedService::new(Tokens { is_broken: true, ..Tokens::default() }, stop);
         let first = polled(pin!(shared.call(1, pending::<()>())));
-        let Poll::Ready(Err(first)) = first else { panic!("it is ready") };
         let words = "the service is no longer ready: out of tokens";
-        assert_eq!(first.words().as_deref(), Some(words));
-        let second = polled(pin!(shared.call(2, pending::<()>())));
-        let Poll::Ready(Err(second)) = second else { panic!("it is ready") };
-        assert_eq!((second.words(), second), (None, NotCalled::Broken(None)));
+        assert!(matches!(first, Poll::Ready(Err(Some(shown))) if shown == words));
+        assert!(matches!(polled(pin!(shared.call(2, pending::<()>()))), Poll::Ready(Err(None))));
+        assert_eq!(stops.load(Ordering::SeqCst), 1);
     }
 }

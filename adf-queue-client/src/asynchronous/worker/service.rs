@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use queue_core::{NotCalled, SharedService};
+use queue_core::SharedService;
 use tower_service::Service;
 
 use super::HandlerFuture;
@@ -19,20 +19,15 @@ where
     S::Error: fmt::Display + Send + 'static,
     S::Future: Send + 'static,
 {
-    let service = Arc::new(SharedService::new(service));
+    let service = Arc::new(SharedService::new(service, move || worker.stop()));
     move |job| {
-        let (service, worker) = (service.clone(), worker.clone());
+        let service = service.clone();
         Box::pin(async move {
             let lost = job.clone();
             match service.call(job, lost.lost()).await {
                 Ok(running) => running.await.into_outcome().into(),
-                Err(not_called) => {
-                    if let NotCalled::Broken(_) = not_called {
-                        worker.stop();
-                    }
-                    // The decision about a lost message is never sent.
-                    (Outcome::ReturnLeft, not_called.words()).into()
-                }
+                // The decision about a lost message is never sent.
+                Err(error) => (Outcome::ReturnLeft, error).into(),
             }
         })
     }

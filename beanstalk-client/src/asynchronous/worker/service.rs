@@ -2,7 +2,7 @@
 
 use std::{fmt, pin::Pin, sync::Arc};
 
-use queue_core::{NotCalled, SharedService};
+use queue_core::SharedService;
 use tower_service::Service;
 
 use super::context::JobContext;
@@ -18,20 +18,15 @@ where
     S::Error: fmt::Display + Send + 'static,
     S::Future: Send + 'static,
 {
-    let service = Arc::new(SharedService::new(service));
+    let service = Arc::new(SharedService::new(service, move || worker.stop()));
     move |job| {
-        let (service, worker) = (service.clone(), worker.clone());
+        let service = service.clone();
         Box::pin(async move {
             let lost = job.clone();
             match service.call(job, lost.lost()).await {
                 Ok(running) => Decision::of(running.await),
-                Err(not_called) => {
-                    if let NotCalled::Broken(_) = not_called {
-                        worker.stop();
-                    }
-                    // The outcome of a lost job is never sent.
-                    Decision { outcome: Outcome::release(), reason: not_called.words() }
-                }
+                // The outcome of a lost job is never sent.
+                Err(reason) => Decision { outcome: Outcome::release(), reason },
             }
         })
     }

@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use bytes::Bytes;
-use queue_core::{NotCalled, SharedService, Signal};
+use queue_core::{SharedService, Signal};
 use tower_service::Service;
 
 use super::JobContext;
@@ -22,9 +22,9 @@ where
     S::Future: Send + 'static,
     C: Fn(S::Error) -> Failure + Send + Sync + 'static,
 {
-    let shared = Arc::new((SharedService::new(service), classify));
+    let shared = Arc::new((SharedService::new(service, move || stop.set()), classify));
     move |job| {
-        let (shared, stop) = (shared.clone(), stop.clone());
+        let shared = shared.clone();
         Box::pin(async move {
             let (service, classify) = &*shared;
             let lost = job.clone();
@@ -33,12 +33,7 @@ where
                     Ok(result) => Ok(result.into()),
                     Err(error) => Err(Failed::Handler(classify(error))),
                 },
-                Err(not_called) => {
-                    if let NotCalled::Broken(_) = not_called {
-                        stop.set();
-                    }
-                    Err(Failed::NotRun(not_called.words()))
-                }
+                Err(reason) => Err(Failed::NotRun(reason)),
             }
         })
     }
