@@ -263,8 +263,12 @@ impl<'a> From<Endpoint<'a>> for Place<'a> {
 impl Facts<'_> {
     /// The name of the span: the operation and its destination, or else the server.
     #[must_use]
-    pub fn title(&self) -> impl fmt::Display + '_ {
-        Title(self)
+    pub fn title(&self) -> String {
+        match (&self.destination, &self.server) {
+            (Some(destination), _) => format!("{} {destination}", self.operation),
+            (None, Some(server)) => format!("{} {server}", self.operation),
+            (None, None) => self.operation.to_owned(),
+        }
     }
 
     /// An owned copy.
@@ -280,36 +284,14 @@ impl Facts<'_> {
 
 /// The name of the span of an operation on a server.
 #[must_use]
-pub fn titled<'a>(operation: &'a str, server: Endpoint<'a>) -> impl fmt::Display + 'a {
-    struct Titled<'a>(&'a str, Place<'a>);
-
-    impl fmt::Display for Titled<'_> {
-        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            write!(f, "{} {}", self.0, self.1)
-        }
-    }
-
-    Titled(operation, server.into())
+pub fn titled(operation: &str, server: Endpoint<'_>) -> String {
+    format!("{operation} {}", Place::from(server))
 }
 
 impl fmt::Display for Place<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.address)?;
         self.port.map_or(Ok(()), |port| write!(f, ":{port}"))
-    }
-}
-
-struct Title<'a>(&'a Facts<'a>);
-
-impl fmt::Display for Title<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Facts { operation, destination, server, .. } = self.0;
-        f.write_str(operation)?;
-        match (destination, server) {
-            (Some(destination), _) => write!(f, " {destination}"),
-            (None, Some(server)) => write!(f, " {server}"),
-            (None, None) => Ok(()),
-        }
     }
 }
 
@@ -339,13 +321,13 @@ mod tests {
     #[test]
     fn a_span_is_named_for_operation_and_target() {
         let about = facts();
-        assert_eq!(about.title().to_string(), "put mail");
+        assert_eq!(about.title(), "put mail");
         let about = Facts { destination: None, ..about };
-        assert_eq!(about.title().to_string(), "put h:7");
+        assert_eq!(about.title(), "put h:7");
         let unix = Endpoint::Unix(std::path::Path::new("/run/q\n.sock"));
         let about = Facts { server: Some(unix.into()), ..about };
-        assert_eq!(about.title().to_string(), "put /run/q\\n.sock");
-        assert_eq!(Facts { server: None, ..about }.title().to_string(), "put");
+        assert_eq!(about.title(), "put /run/q\\n.sock");
+        assert_eq!(Facts { server: None, ..about }.title(), "put");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use crate::Endpoint;
+use crate::{Endpoint, Place};
 
 /// The span of a call, a connection attempt or a job.
 #[derive(Clone, Debug)]
@@ -187,18 +187,7 @@ impl<'a> Endpoint<'a> {
     /// The host, or the path of a Unix socket: `server.address` of OpenTelemetry.
     #[must_use]
     pub fn host(self) -> impl fmt::Display + use<'a> {
-        struct Host<'a>(Endpoint<'a>);
-
-        impl fmt::Display for Host<'_> {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                match self.0 {
-                    Endpoint::Tcp { host, .. } | Endpoint::Tls { host, .. } => OneLine(host).fmt(f),
-                    Endpoint::Unix(path) => OneLine(path.display()).fmt(f),
-                }
-            }
-        }
-
-        Host(self)
+        Place::from(self).address
     }
 
     /// The port, if it is not a Unix socket: `server.port`.
