@@ -33,6 +33,15 @@ struct Inner<K, A> {
     about: A,
 }
 
+impl<K, A> Inner<K, A> {
+    /// The same without the context of its call.
+    fn anew<L: From<K>, B: Default>(self) -> Error<L, B> {
+        let Inner { kind, fate, message, server, cause, about: _ } = self;
+        let (kind, about) = (kind.into(), B::default());
+        Error(Box::new(Inner { kind, fate, message, server, cause, about }))
+    }
+}
+
 /// The kind of failure of an [`Error`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
@@ -89,9 +98,7 @@ impl<K, A: Default> Error<K, A> {
     where
         K: From<ErrorKind>,
     {
-        let Inner { kind, fate, message, server, cause, about: () } = *error.0;
-        let (kind, about) = (kind.into(), A::default());
-        Error(Box::new(Inner { kind, fate, message, server, cause, about }))
+        (*error.0).anew()
     }
 
     /// A copy of the error for another caller that it affects, with that caller's context.
@@ -99,16 +106,9 @@ impl<K, A: Default> Error<K, A> {
     pub fn share(&self) -> Self
     where
         K: Clone,
+        A: Clone,
     {
-        let Inner { kind, fate, message, server, cause, about: _ } = &*self.0;
-        Error(Box::new(Inner {
-            kind: kind.clone(),
-            fate: *fate,
-            message: message.clone(),
-            server: server.clone(),
-            cause: cause.clone(),
-            about: A::default(),
-        }))
+        Inner::clone(&self.0).anew()
     }
 }
 
@@ -228,9 +228,10 @@ impl Error {
         Self::failed(ErrorKind::Timeout(which), which.message())
     }
 
-    /// The same, of this length.
+    /// The same, of this length, if it has one.
     #[must_use]
-    pub fn timed_out_after(which: Deadline, time: Duration) -> Self {
+    pub fn timed_out_after(which: Deadline, time: impl Into<Option<Duration>>) -> Self {
+        let Some(time) = time.into() else { return Self::timed_out(which) };
         let message = format!("{} of {}", which.message(), RoundedDuration(time));
         Self::failed(ErrorKind::Timeout(which), message)
     }

@@ -67,9 +67,8 @@ pub use rustls;
 // The engine.
 #[cfg(feature = "serde")]
 #[doc(hidden)]
-pub use self::options::{
-    serde_forms::{counts, seconds},
-    serde_options::{Delays, Either, InSeconds, OrNever, given_or_form},
+pub use self::options::serde_forms::{
+    Delays, Either, InSeconds, OrNever, counts, given_or_form, seconds,
 };
 #[cfg(feature = "stream")]
 #[doc(hidden)]
@@ -94,10 +93,7 @@ pub use self::{
     },
     clock::{after, now},
     dial::Dial,
-    error::{
-        About, failure_of_all,
-        limit::{Limit, Until},
-    },
+    error::{About, failure_of_all, limit::Limit},
     options::{
         backoff::Backoff,
         duration::{DurationText, read_duration},
@@ -105,7 +101,7 @@ pub use self::{
     random::{Random, mix},
     role::{
         Pulse, Role,
-        deadlines::{Deadlines, Late},
+        deadlines::Deadlines,
         earliest,
         exchange::{Awaits, Cause, ConnectionError, Expects, Loss, Need, Protocol, exchange},
         health::{Health, SLOW},

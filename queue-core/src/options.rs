@@ -102,10 +102,7 @@ impl<S: System> ServerOptions<S> {
             Deadline::Reply => Some(self.reply_timeout),
             Deadline::Total | Deadline::Job => self.total_timeout,
         };
-        match time {
-            Some(time) => crate::Error::timed_out_after(which, time),
-            None => crate::Error::timed_out(which),
-        }
+        crate::Error::timed_out_after(which, time)
     }
 
     /// The limit of a whole call that starts now.

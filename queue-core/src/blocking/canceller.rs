@@ -5,13 +5,13 @@ use std::{
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
-        mpsc::{self, RecvTimeoutError},
+        mpsc::RecvTimeoutError,
     },
     time::Duration,
 };
 
-use super::Duplex;
-use crate::{Error, now, sync::spawn};
+use super::{Duplex, dialer::aside, duplex::is_timeout};
+use crate::{Error, now};
 
 /// Ends blocking calls from another thread, such as one that handles Ctrl-C. Clones act together.
 ///
@@ -64,36 +64,25 @@ impl Canceller {
         }
     }
 
-    /// Connects in its own thread, since nothing else can end an attempt; where there is no thread, in this one.
-    /// The stream is watched from then on.
+    /// Connects [aside], since nothing else can end an attempt. The stream is watched from then on.
     pub(super) fn connect(
         &self,
         attempt: impl Fn() -> Result<Box<dyn Duplex>, Error> + Send + Sync + 'static,
         failure: impl Fn(io::Error) -> Error,
     ) -> Result<Box<dyn Duplex>, Error> {
         self.check().map_err(&failure)?;
-        let attempt = Arc::new(attempt);
-        let (outcome, ended) = mpsc::sync_channel(1);
-        let aside = Arc::clone(&attempt);
-        // Its caller may be gone.
-        let begun = spawn("connecting", move || drop(outcome.send(aside())));
+        let ended = aside(attempt);
         let stream = loop {
             match ended.recv_timeout(SLICE) {
                 Ok(outcome) => break outcome?,
                 Err(RecvTimeoutError::Timeout) => self.check().map_err(&failure)?,
-                Err(RecvTimeoutError::Disconnected) if begun.is_err() => break attempt()?,
                 Err(RecvTimeoutError::Disconnected) => {
                     return Err(failure(io::ErrorKind::BrokenPipe.into()));
                 }
             }
         };
-        let canceller = self.clone();
-        Ok(Box::new(Watched {
-            stream,
-            canceller,
-            reads: CancelLimit::NEW,
-            writes: CancelLimit::NEW,
-        }))
+        let (reads, writes) = Default::default();
+        Ok(Box::new(Watched { stream, canceller: self.clone(), reads, writes }))
     }
 }
 
@@ -106,14 +95,10 @@ struct Watched {
 }
 
 /// A time limit of the client, and the one of the stream below.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct CancelLimit {
     wanted: Option<Duration>,
     set: Option<Duration>,
-}
-
-impl CancelLimit {
-    const NEW: Self = CancelLimit { wanted: None, set: None };
 }
 
 impl Watched {
@@ -140,10 +125,6 @@ impl Watched {
             }
         }
     }
-}
-
-fn is_timeout(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
 
 impl Read for Watched {
@@ -192,6 +173,7 @@ impl Duplex for Watched {
 mod tests {
     use std::{
         net::{TcpListener, TcpStream},
+        sync::mpsc,
         thread,
     };
 

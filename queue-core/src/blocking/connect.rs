@@ -2,21 +2,20 @@
 
 use std::{
     fmt, io,
-    net::{SocketAddr, TcpStream, ToSocketAddrs},
+    net::{TcpStream, ToSocketAddrs},
     sync::Arc,
     time::Duration,
 };
 #[cfg(unix)]
 use std::{os::unix::net::UnixStream, path::Path};
 
-use socket2::SockRef;
 #[cfg(unix)]
 use socket2::{Domain, SockAddr, Socket, Type};
 
-use super::{Duplex, TimedStream, prompt::PromptAcks};
+use super::{Duplex, TimedStream, duplex::is_timeout, prompt::PromptAcks};
 use crate::{
     Dial, Endpoint, Error, Limit, ServerOptions, System,
-    dial::socket::{AddressAttempts, no_answer_in_time, prepare},
+    dial::socket::{AddressAttempts, no_answer_in_time},
     now,
 };
 
@@ -68,18 +67,14 @@ fn attempt<S: System>(options: &ServerOptions<S>, limit: Limit) -> Result<TimedS
     TimedStream::new(stream).map_err(|error| cannot_connect(&options.address, error, limit))
 }
 
-#[cfg(feature = "__rustls")]
-fn secured<S: System>(options: &ServerOptions<S>, limit: Limit) -> Result<Box<dyn Duplex>, Error> {
-    let Endpoint::Tls { host, .. } = options.address.endpoint() else {
-        return watched(options, limit);
-    };
-    let prepared = options.dial.tls.prepare(host)?;
-    Ok(Box::new(super::tls::handshake(prepared, watched(options, limit)?, limit)?))
-}
-
-#[cfg(not(feature = "__rustls"))]
 fn secured<S: System>(options: &ServerOptions<S>, limit: Limit) -> Result<Box<dyn Duplex>, Error> {
     match options.address.endpoint() {
+        #[cfg(feature = "__rustls")]
+        Endpoint::Tls { host, .. } => {
+            let prepared = options.dial.tls.prepare(host)?;
+            Ok(Box::new(super::tls::handshake(prepared, watched(options, limit)?, limit)?))
+        }
+        #[cfg(not(feature = "__rustls"))]
         Endpoint::Tls { .. } => Err(Error::no_tls()),
         _ => watched(options, limit),
     }
@@ -129,27 +124,18 @@ fn cannot_connect(address: &impl fmt::Display, error: io::Error, limit: Limit) -
     Error::cannot_connect(address, error)
 }
 
-fn is_timeout(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
-}
-
 fn tcp(dial: &Dial, host: &str, port: u16, limit: Limit) -> Result<TcpStream, Error> {
     let addresses = (host, port)
         .to_socket_addrs()
         .map_err(|error| Error::cannot_connect(format_args!("{host}:{port}"), error))?
-        .collect::<Vec<_>>();
-    first_of(dial, AddressAttempts::new(host, port, addresses.len()), addresses, limit)
+        .collect();
+    first_of(dial, AddressAttempts::new((host, port), addresses, limit))
 }
 
 /// Connects to the first address that answers.
-fn first_of(
-    dial: &Dial,
-    mut attempts: AddressAttempts<'_>,
-    addresses: Vec<SocketAddr>,
-    limit: Limit,
-) -> Result<TcpStream, Error> {
-    for address in addresses {
-        let outcome = match attempts.share(limit) {
+fn first_of(dial: &Dial, mut attempts: AddressAttempts<'_>) -> Result<TcpStream, Error> {
+    while let Some((address, share)) = attempts.next_address() {
+        let outcome = match share {
             Some(Duration::ZERO) => Err(no_answer_in_time()),
             Some(share) => {
                 TcpStream::connect_timeout(&address, share.max(Duration::from_millis(1)))
@@ -157,16 +143,11 @@ fn first_of(
             }
             None => TcpStream::connect(address),
         };
-        let prepared = outcome.and_then(|stream| {
-            prepare(SockRef::from(&stream), dial.dead_peer_after)?;
-            Ok(stream)
-        });
-        match prepared {
-            Ok(stream) => return Ok(stream),
-            Err(error) => attempts.failed(address, error),
+        if let Some(stream) = attempts.ended(address, outcome, dial.dead_peer_after) {
+            return Ok(stream);
         }
     }
-    Err(attempts.error(limit))
+    Err(attempts.error())
 }
 
 /// Connecting blocks while the server's backlog is full; on Linux for as long as the send timeout.
@@ -187,13 +168,14 @@ fn unix(path: &Path, limit: Limit) -> io::Result<UnixStream> {
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
+    use std::net::SocketAddr;
+
     use super::*;
     use crate::{Deadline, dial::socket::tests::Places};
 
     fn reach(addresses: Vec<SocketAddr>, time: Duration) -> Result<TcpStream, Error> {
-        let attempts = AddressAttempts::new("name", 7, addresses.len());
         let limit = Limit::of(Deadline::Connect, Some(time));
-        first_of(&Dial::default(), attempts, addresses, limit)
+        first_of(&Dial::default(), AddressAttempts::new(("name", 7), addresses, limit))
     }
 
     /// C1.

@@ -1,13 +1,14 @@
 //! Where the connections of a [`Wire`](super::Wire) come from.
 
-#[cfg(not(shuttle))]
-use std::sync::{Arc, mpsc};
-use std::time::Instant;
+use std::{
+    sync::{Arc, mpsc},
+    time::Instant,
+};
 
 use super::TimedStream;
-use crate::earliest;
 #[cfg(not(shuttle))]
-use crate::{now, sync::spawn};
+use crate::now;
+use crate::{earliest, sync::spawn};
 
 pub(super) enum Dialer<F> {
     /// In the caller's thread. Gets the index of a server, and the deadline.
@@ -44,11 +45,6 @@ impl<F> Dialer<F> {
         }
     }
 
-    /// Whether attempts are made in their own threads.
-    pub(super) fn is_aside(&self) -> bool {
-        !matches!(self, Dialer::Here(_))
-    }
-
     /// The outcome of an attempt that has outlasted an earlier call.
     pub(super) fn ended(&mut self) -> Option<Result<TimedStream, F>> {
         match self {
@@ -59,28 +55,37 @@ impl<F> Dialer<F> {
     }
 }
 
-#[cfg(not(shuttle))]
-impl<F: Send + 'static> DialThread<F> {
-    pub(super) fn new(
-        connect: impl Fn(Option<Instant>) -> Result<TimedStream, F> + Send + Sync + 'static,
-    ) -> Self {
-        let connect = Arc::new(connect);
-        let start = move |by| {
-            let (outcome, attempt) = mpsc::sync_channel(1);
-            let (aside, here) = (connect.clone(), outcome.clone());
-            // Its caller may be gone.
-            let started = spawn("connecting", move || drop(outcome.send(aside(by))));
-            if started.is_err() {
-                let _ = here.send(connect(by));
-            }
-            attempt
-        };
-        DialThread { start: Box::new(start), attempt: None }
+/// Makes an attempt to connect in its own thread; where there is none, in this one.
+pub(super) fn aside<T: Send + 'static>(
+    attempt: impl Fn() -> T + Send + Sync + 'static,
+) -> mpsc::Receiver<T> {
+    let (outcome, ended) = mpsc::sync_channel(1);
+    let (attempt, here) = (Arc::new(attempt), outcome.clone());
+    let there = Arc::clone(&attempt);
+    // Its caller may be gone.
+    let started = spawn("connecting", move || drop(outcome.send(there())));
+    if started.is_err() {
+        let _ = here.send(attempt());
     }
+    ended
 }
 
 #[cfg(not(shuttle))]
 impl<F> DialThread<F> {
+    pub(super) fn new(
+        connect: impl Fn(Option<Instant>) -> Result<TimedStream, F> + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Send + 'static,
+    {
+        let connect = Arc::new(connect);
+        let start = move |by| {
+            let connect = connect.clone();
+            aside(move || connect(by))
+        };
+        DialThread { start: Box::new(start), attempt: None }
+    }
+
     fn dial(
         &mut self,
         by: Option<Instant>,

@@ -10,6 +10,7 @@ use std::{
 
 use socket2::SockRef;
 
+use super::prompt::PromptAcks;
 use crate::dial::socket::{WRITE_SIZE, write_size};
 
 /// A connected stream that a blocking client can use.
@@ -57,29 +58,31 @@ pub trait Duplex: Read + Write + Send {
     }
 }
 
+/// Implements [`Duplex`] for a stream that is a socket, or has it in this field.
 macro_rules! socket_stream {
-    ($type:ty) => {
+    ($type:ty $(, $field:ident)?) => {
         impl Duplex for $type {
             fn set_read_timeout(&mut self, timeout: Option<Duration>) -> io::Result<()> {
-                <$type>::set_read_timeout(self, timeout)
+                (*self)$(.$field)?.set_read_timeout(timeout)
             }
 
             fn set_write_timeout(&mut self, timeout: Option<Duration>) -> io::Result<()> {
-                <$type>::set_write_timeout(self, timeout)
+                (*self)$(.$field)?.set_write_timeout(timeout)
             }
 
             fn shutdown_write(&mut self) -> io::Result<()> {
-                self.shutdown(std::net::Shutdown::Write)
+                (*self)$(.$field)?.shutdown(std::net::Shutdown::Write)
             }
 
             fn has_input(&mut self) -> Option<bool> {
-                let waits = self.set_nonblocking(true).is_ok()
-                    && matches!(next_byte(&*self), Err(e) if e.kind() == io::ErrorKind::WouldBlock);
-                Some(!(self.set_nonblocking(false).is_ok() && waits))
+                let socket = &(*self)$(.$field)?;
+                let waits = socket.set_nonblocking(true).is_ok()
+                    && matches!(next_byte(socket), Err(e) if e.kind() == io::ErrorKind::WouldBlock);
+                Some(!(socket.set_nonblocking(false).is_ok() && waits))
             }
 
             fn write_size(&mut self) -> usize {
-                write_size(SockRef::from(&*self))
+                write_size(SockRef::from(&(*self)$(.$field)?))
             }
         }
     };
@@ -88,10 +91,16 @@ macro_rules! socket_stream {
 socket_stream!(TcpStream);
 #[cfg(unix)]
 socket_stream!(UnixStream);
+socket_stream!(PromptAcks, socket);
 
 /// Peeks at the next byte; 0 at the end of the stream.
 fn next_byte<'a>(socket: impl Into<SockRef<'a>>) -> io::Result<usize> {
     socket.into().peek(&mut [std::mem::MaybeUninit::uninit()])
+}
+
+/// Whether a stream's timeout has ended a call.
+pub(super) fn is_timeout(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
 
 impl<S: Duplex + ?Sized> Duplex for Box<S> {

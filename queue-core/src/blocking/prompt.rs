@@ -3,15 +3,13 @@
 use std::{
     io::{self, Read, Write},
     net::TcpStream,
-    time::Duration,
 };
 
-use super::Duplex;
 use crate::dial::socket::Acks;
 
 /// A socket that acknowledges received data before it waits for more.
 pub(super) struct PromptAcks {
-    socket: TcpStream,
+    pub(super) socket: TcpStream,
     acks: Acks,
 }
 
@@ -46,28 +44,6 @@ impl Write for PromptAcks {
     }
 }
 
-impl Duplex for PromptAcks {
-    fn set_read_timeout(&mut self, timeout: Option<Duration>) -> io::Result<()> {
-        Duplex::set_read_timeout(&mut self.socket, timeout)
-    }
-
-    fn set_write_timeout(&mut self, timeout: Option<Duration>) -> io::Result<()> {
-        Duplex::set_write_timeout(&mut self.socket, timeout)
-    }
-
-    fn shutdown_write(&mut self) -> io::Result<()> {
-        self.socket.shutdown_write()
-    }
-
-    fn has_input(&mut self) -> Option<bool> {
-        self.socket.has_input()
-    }
-
-    fn write_size(&mut self) -> usize {
-        self.socket.write_size()
-    }
-}
-
 #[cfg(test)]
 #[cfg(target_os = "linux")]
 mod tests {
@@ -77,7 +53,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::dial::socket::tests::in_two_parts;
+    use crate::{blocking::Duplex, dial::socket::tests::in_two_parts};
 
     /// The shortest round trip.
     fn shortest(address: SocketAddr, wrap: impl Fn(TcpStream) -> Box<dyn Duplex>) -> Duration {

@@ -70,10 +70,9 @@ impl<F> Wire<F> {
     }
 
     fn dialing(dialer: Dialer<F>) -> Self {
-        let is_aside = dialer.is_aside();
         Wire {
+            is_aside: !matches!(dialer, Dialer::Here(_)),
             dialer: Exclusive::new(dialer),
-            is_aside,
             stream: None,
             io: Io::default(),
             is_stuck: false,

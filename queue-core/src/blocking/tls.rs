@@ -7,7 +7,7 @@ use std::{
 
 use rustls::ClientConnection;
 
-use super::Duplex;
+use super::{Duplex, duplex::is_timeout};
 use crate::{
     Error, Limit,
     dial::tls::{NO_ANSWER, Prepared, handshake_failed},
@@ -43,16 +43,12 @@ pub(super) fn handshake(
             .and_then(|()| tls.set_write_timeout(left))
             .and_then(|()| tls.shake_hands());
         match step {
-            Err(error) if is_blocked(&error) => return Err(limit.error_while(NO_ANSWER)),
+            Err(error) if is_timeout(&error) => return Err(limit.error_while(NO_ANSWER)),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             outcome => outcome.map_err(handshake_failed)?,
         }
     }
     Ok(tls)
-}
-
-fn is_blocked(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
 
 impl<T: Read + Write> Tls<T> {
@@ -98,7 +94,7 @@ impl<T: Read + Write> Read for Tls<T> {
             }
             match self.push() {
                 // The peer may continue to read only after this side has read.
-                Err(error) if is_blocked(&error) => {}
+                Err(error) if is_timeout(&error) => {}
                 outcome => outcome?,
             }
             self.receive()?;

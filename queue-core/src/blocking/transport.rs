@@ -1,17 +1,18 @@
 //! A stream whose timeouts follow limits.
 
-use std::{io, time::Duration};
+use std::{
+    io,
+    time::{Duration, Instant},
+};
 
-use super::Duplex;
-use crate::{Until, dial::socket::portion, now};
+use super::{Duplex, duplex::is_timeout};
+use crate::{dial::socket::portion, now};
 
 /// A stream and its current timeouts, which are only set when they have to change.
 pub struct TimedStream {
     stream: Box<dyn Duplex>,
     read_timeout: Option<Duration>,
     write_timeout: Option<Duration>,
-    /// Whether the stream has accepted bytes since it was last flushed.
-    unflushed: bool,
 }
 
 /// Tolerance for a timeout that is already set, and therefore for the moment at which a limit passes.
@@ -26,7 +27,7 @@ impl TimedStream {
     pub fn new(mut stream: Box<dyn Duplex>) -> io::Result<Self> {
         stream.set_read_timeout(None)?;
         stream.set_write_timeout(None)?;
-        Ok(TimedStream { stream, read_timeout: None, write_timeout: None, unflushed: false })
+        Ok(TimedStream { stream, read_timeout: None, write_timeout: None })
     }
 
     /// Reads available bytes, at least one; 0 at the end of the stream, `None` if the limit passed.
@@ -34,30 +35,24 @@ impl TimedStream {
     /// # Errors
     ///
     /// Any error of the operating system, except for interruptions.
-    pub fn read(&mut self, space: &mut [u8], limit: impl Until) -> io::Result<Option<usize>> {
+    pub fn read(&mut self, space: &mut [u8], limit: Option<Instant>) -> io::Result<Option<usize>> {
         loop {
             if let Some(timeout) = change(self.read_timeout, limit) {
                 self.stream.set_read_timeout(timeout)?;
                 self.read_timeout = timeout;
             }
-            match settle(self.stream.read(space), limit) {
-                Some(outcome) => return outcome,
-                None => continue,
+            if let Some(outcome) = settle(self.stream.read(space), limit) {
+                return outcome;
             }
         }
     }
 
-    /// Writes some of `bytes`, at least one and never very many; if empty, flushes what the stream has accepted but not
-    /// yet sent. `None` if the limit passed.
+    /// Writes some of `bytes`, at least one and never very many. `None` if the limit passed.
     ///
     /// # Errors
     ///
     /// Any error of the operating system, except for interruptions; accepting nothing is an error.
-    pub fn write(&mut self, bytes: &[u8], limit: impl Until) -> io::Result<Option<usize>> {
-        if bytes.is_empty() {
-            return Ok(self.flush(limit)?.then_some(0));
-        }
-        self.unflushed = true;
+    pub fn write(&mut self, bytes: &[u8], limit: Option<Instant>) -> io::Result<Option<usize>> {
         let bytes = portion(bytes, || self.stream.write_size());
         loop {
             if let Some(timeout) = change(self.write_timeout, limit) {
@@ -67,7 +62,7 @@ impl TimedStream {
             match settle(self.stream.write(bytes), limit) {
                 Some(Ok(Some(0))) => return Err(io::ErrorKind::WriteZero.into()),
                 Some(outcome) => return outcome,
-                None => continue,
+                None => {}
             }
         }
     }
@@ -77,23 +72,12 @@ impl TimedStream {
     /// # Errors
     ///
     /// Any error of the operating system.
-    pub fn flush(&mut self, limit: impl Until) -> io::Result<bool> {
+    pub fn flush(&mut self, limit: Option<Instant>) -> io::Result<bool> {
         loop {
-            match settle(self.stream.flush().map(|()| 0), limit) {
-                Some(outcome) => {
-                    let is_done = outcome?.is_some();
-                    self.unflushed &= !is_done;
-                    return Ok(is_done);
-                }
-                None => continue,
+            if let Some(outcome) = settle(self.stream.flush().map(|()| 0), limit) {
+                return Ok(outcome?.is_some());
             }
         }
-    }
-
-    /// Whether the stream has sent all bytes that it has accepted; if not, [`write`](Self::write) nothing to flush it.
-    #[must_use]
-    pub fn is_flushed(&self) -> bool {
-        !self.unflushed
     }
 
     /// Closes the sending side.
@@ -118,27 +102,23 @@ impl std::fmt::Debug for TimedStream {
 }
 
 /// The timeout to set now, or `None` if the current one is good enough.
-fn change(present: Option<Duration>, limit: impl Until) -> Option<Option<Duration>> {
-    let Some(left) = limit.remaining(now()) else {
-        return present.is_some().then_some(None);
-    };
-    let left = left.max(Duration::from_millis(1));
+fn change(present: Option<Duration>, limit: Option<Instant>) -> Option<Option<Duration>> {
+    let Some(at) = limit else { return present.is_some().then_some(None) };
+    let left = at.saturating_duration_since(now()).max(Duration::from_millis(1));
     let serves = present.is_some_and(|set| left <= set + SLACK && set <= left + SLACK);
     (!serves).then_some(Some(left))
 }
 
 /// The outcome of one system call, or `None` to retry it.
-fn settle(outcome: io::Result<usize>, limit: impl Until) -> Option<io::Result<Option<usize>>> {
-    match outcome {
-        Ok(n) => Some(Ok(Some(n))),
-        Err(error) => match error.kind() {
-            io::ErrorKind::Interrupted => None,
-            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => match limit.remaining(now()) {
-                Some(left) => (left <= SLACK).then_some(Ok(None)),
-                // Without a timeout of ours, the operating system gave up because the peer is gone.
-                None if error.kind() == io::ErrorKind::TimedOut => Some(Err(error)),
-                None => None,
-            },
+fn settle(outcome: io::Result<usize>, limit: Option<Instant>) -> Option<io::Result<Option<usize>>> {
+    match (outcome, limit) {
+        (Ok(n), _) => Some(Ok(Some(n))),
+        (Err(error), Some(at)) if is_timeout(&error) => {
+            (at.saturating_duration_since(now()) <= SLACK).then_some(Ok(None))
+        }
+        // `TimedOut` without a timeout of ours: the operating system gave up because the peer is gone.
+        (Err(error), _) => match error.kind() {
+            io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock => None,
             _ => Some(Err(error)),
         },
     }
@@ -152,7 +132,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::{Limit, dial::socket::WRITE_SIZE};
+    use crate::dial::socket::WRITE_SIZE;
 
     /// Accepts everything it is offered, and records the sizes.
     struct Greedy {
@@ -199,9 +179,8 @@ mod tests {
             let writes = Arc::new(Mutex::new(Vec::new()));
             let greedy = Greedy { writes: Arc::clone(&writes), write_size };
             let mut transport = TimedStream::new(Box::new(greedy)).unwrap();
-            let limit = Limit::never();
-            assert_eq!(transport.write(&[7; 1_000_000], limit).unwrap(), Some(expected));
-            assert_eq!(transport.write(&[7; 10], limit).unwrap(), Some(10));
+            assert_eq!(transport.write(&[7; 1_000_000], None).unwrap(), Some(expected));
+            assert_eq!(transport.write(&[7; 10], None).unwrap(), Some(10));
             assert_eq!(*writes.lock().unwrap(), [expected, 10]);
         }
     }

@@ -11,7 +11,6 @@ use std::{
     task::{Context, Poll},
 };
 
-use socket2::SockRef;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpStream, lookup_host},
@@ -20,7 +19,7 @@ use tokio::{
 
 use crate::{
     Dial, Endpoint, Error, Limit, ServerOptions, System,
-    dial::socket::{Acks, AddressAttempts, no_answer_in_time, prepare},
+    dial::socket::{Acks, AddressAttempts, no_answer_in_time},
     now,
     pump::attentive::AckAware,
 };
@@ -82,16 +81,16 @@ async fn secured<S: System>(
 ) -> Result<Box<dyn Duplex>, Error> {
     let (dial, endpoint) = (&options.dial, options.address.endpoint());
     dial.check(&options.address)?;
-    #[cfg(feature = "tls")]
-    if let Endpoint::Tls { host, .. } = endpoint {
-        let prepared = dial.tls.prepare(host)?;
-        return Ok(Box::new(tls(prepared, transport(options, limit).await?, limit).await?));
+    match endpoint {
+        #[cfg(feature = "tls")]
+        Endpoint::Tls { host, .. } => {
+            let prepared = dial.tls.prepare(host)?;
+            Ok(Box::new(tls(prepared, transport(options, limit).await?, limit).await?))
+        }
+        #[cfg(not(feature = "tls"))]
+        Endpoint::Tls { .. } => Err(Error::no_tls()),
+        _ => transport(options, limit).await,
     }
-    #[cfg(not(feature = "tls"))]
-    if let Endpoint::Tls { .. } = endpoint {
-        return Err(Error::no_tls());
-    }
-    transport(options, limit).await
 }
 
 /// The stream below TLS.
@@ -124,7 +123,7 @@ async fn tcp(dial: &Dial, host: &str, port: u16, limit: Limit) -> Result<TcpStre
         .await
         .map_err(|_| limit.error_while(format!("the name {host} was not resolved in time")))?
         .map_err(|error| Error::cannot_connect(format_args!("{host}:{port}"), error))?;
-    first_of(dial, AddressAttempts::new(host, port, addresses.len()), addresses, limit).await
+    first_of(dial, AddressAttempts::new((host, port), addresses, limit)).await
 }
 
 /// Resolves a name. tokio does so in a thread, and panics when it cannot start one, which may be temporary.
@@ -139,30 +138,20 @@ async fn resolve(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
 }
 
 /// Connects to the first address that answers.
-async fn first_of(
-    dial: &Dial,
-    mut attempts: AddressAttempts<'_>,
-    addresses: Vec<SocketAddr>,
-    limit: Limit,
-) -> Result<TcpStream, Error> {
-    for address in addresses {
+async fn first_of(dial: &Dial, mut attempts: AddressAttempts<'_>) -> Result<TcpStream, Error> {
+    while let Some((address, share)) = attempts.next_address() {
         let connecting = TcpStream::connect(address);
-        let outcome = match attempts.share(limit) {
+        let outcome = match share {
             Some(share) => {
                 timeout(share, connecting).await.unwrap_or_else(|_| Err(no_answer_in_time()))
             }
             None => connecting.await,
         };
-        let prepared = outcome.and_then(|stream| {
-            prepare(SockRef::from(&stream), dial.dead_peer_after)?;
-            Ok(stream)
-        });
-        match prepared {
-            Ok(stream) => return Ok(stream),
-            Err(error) => attempts.failed(address, error),
+        if let Some(stream) = attempts.ended(address, outcome, dial.dead_peer_after) {
+            return Ok(stream);
         }
     }
-    Err(attempts.error(limit))
+    Err(attempts.error())
 }
 
 #[cfg(feature = "tls")]
@@ -234,9 +223,8 @@ mod tests {
     use crate::{Deadline, dial::socket::tests::Places};
 
     async fn reach(addresses: Vec<SocketAddr>, time: Duration) -> Result<TcpStream, Error> {
-        let attempts = AddressAttempts::new("name", 7, addresses.len());
         let limit = Limit::of(Deadline::Connect, Some(time));
-        first_of(&Dial::default(), attempts, addresses, limit).await
+        first_of(&Dial::default(), AddressAttempts::new(("name", 7), addresses, limit)).await
     }
 
     #[tokio::test(start_paused = true)]

@@ -108,30 +108,52 @@ fn whole_seconds(time: Duration) -> Duration {
     Duration::from_secs(time.as_secs().max(1))
 }
 
-/// The addresses of a name, which are tried in turn, and the outcomes.
+/// The addresses of a name, which are tried in turn within a limit, and the outcomes.
 pub(crate) struct AddressAttempts<'a> {
     host: &'a str,
     port: u16,
-    left: usize,
+    left: std::vec::IntoIter<SocketAddr>,
+    limit: Limit,
     causes: Vec<String>,
     last: Option<io::Error>,
 }
 
 impl<'a> AddressAttempts<'a> {
-    pub(crate) fn new(host: &'a str, port: u16, addresses: usize) -> Self {
-        AddressAttempts { host, port, left: addresses, causes: Vec::new(), last: None }
+    pub(crate) fn new(
+        (host, port): (&'a str, u16),
+        addresses: Vec<SocketAddr>,
+        limit: Limit,
+    ) -> Self {
+        let left = addresses.into_iter();
+        AddressAttempts { host, port, left, limit, causes: Vec::new(), last: None }
     }
 
-    /// The time limit for the next address: an equal share of the rest, so that one that swallows packets leaves time
+    /// The next address, and its time limit: an equal share of the rest, so that one that swallows packets leaves time
     /// for the others.
-    pub(crate) fn share(&mut self, limit: Limit) -> Option<Duration> {
-        let addresses = u32::try_from(self.left.max(1)).unwrap_or(u32::MAX);
-        self.left = self.left.saturating_sub(1);
-        limit.remaining(now()).map(|left| left / addresses)
+    pub(crate) fn next_address(&mut self) -> Option<(SocketAddr, Option<Duration>)> {
+        let addresses = u32::try_from(self.left.len()).unwrap_or(u32::MAX);
+        let address = self.left.next()?;
+        Some((address, self.limit.remaining(now()).map(|left| left / addresses)))
     }
 
-    /// An address did not answer, or answered with an error.
-    pub(crate) fn failed(&mut self, address: SocketAddr, cause: io::Error) {
+    /// The stream to this address, [prepared](prepare), unless the address did not answer, or answered with an error.
+    pub(crate) fn ended<S>(
+        &mut self,
+        address: SocketAddr,
+        outcome: io::Result<S>,
+        dead_peer_after: Duration,
+    ) -> Option<S>
+    where
+        for<'s> SockRef<'s>: From<&'s S>,
+    {
+        let prepared = outcome.and_then(|stream| {
+            prepare(SockRef::from(&stream), dead_peer_after)?;
+            Ok(stream)
+        });
+        prepared.map_err(|cause| self.failed(address, cause)).ok()
+    }
+
+    fn failed(&mut self, address: SocketAddr, cause: io::Error) {
         // The message names the requested host. For a name, add which of its addresses failed.
         let is_named = self.host.parse() == Ok(address.ip());
         self.causes.push(if is_named { cause.to_string() } else { format!("{address}: {cause}") });
@@ -139,8 +161,8 @@ impl<'a> AddressAttempts<'a> {
     }
 
     /// The error when no address has answered.
-    pub(crate) fn error(self, limit: Limit) -> Error {
-        let AddressAttempts { host, port, causes, last, .. } = self;
+    pub(crate) fn error(self) -> Error {
+        let AddressAttempts { host, port, limit, causes, last, .. } = self;
         let causes = match causes.as_slice() {
             [] => "the name has no address".to_owned(),
             causes => causes.join("; "),
@@ -273,7 +295,7 @@ pub(crate) mod tests {
         for (host, expected) in
             [("127.0.0.1", "connection refused"), ("localhost", "127.0.0.1:7: connection refused")]
         {
-            let mut attempts = AddressAttempts::new(host, 7, 1);
+            let mut attempts = AddressAttempts::new((host, 7), Vec::new(), Limit::never());
             attempts.failed("127.0.0.1:7".parse().unwrap(), refused());
             assert_eq!(attempts.causes, [expected]);
         }

@@ -153,13 +153,8 @@ impl TlsOptions {
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
             .map_err(|error| unusable("the TLS versions", error))?;
-        let builder = if self.unchecked {
-            let anybody = Arc::new(AnyCertificate(Arc::clone(&provider)));
-            builder.dangerous().with_custom_certificate_verifier(anybody)
-        } else {
-            let verifier = self.verifier(Arc::clone(&provider))?;
-            builder.dangerous().with_custom_certificate_verifier(verifier)
-        };
+        let verifier = self.verifier(Arc::clone(&provider))?;
+        let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
         let config = match &self.identity {
             None => builder.with_no_client_auth(),
             Some((chain, key)) => {
@@ -175,6 +170,9 @@ impl TlsOptions {
         &self,
         provider: Arc<CryptoProvider>,
     ) -> Result<Arc<dyn ServerCertVerifier>, Error> {
+        if self.unchecked {
+            return Ok(Arc::new(AnyCertificate(provider)));
+        }
         #[cfg(feature = "platform-verifier")]
         if self.by_platform {
             if self.authorities.is_some() || self.revocations.is_some() {
@@ -188,22 +186,14 @@ impl TlsOptions {
             return Ok(Arc::new(verifier));
         }
         let roots = Arc::new(self.roots()?);
-        let verifier = WebPkiServerVerifier::builder_with_provider(roots, provider)
-            .with_crls(self.revoked()?)
-            .build()
-            .map_err(|error| unusable("the revocation lists", error))?;
-        Ok(verifier)
-    }
-
-    fn revoked(&self) -> Result<Vec<CertificateRevocationListDer<'static>>, Error> {
         let what = "the revocation lists";
-        let Some(pem) = &self.revocations else { return Ok(Vec::new()) };
-        let found: Result<Vec<_>, _> = CertificateRevocationListDer::pem_slice_iter(pem).collect();
-        match found {
-            Ok(found) if found.is_empty() => Err(unusable(what, "no PEM revocation list in it")),
-            Ok(found) => Ok(found),
-            Err(error) => Err(unusable(what, error)),
-        }
+        let revoked: Vec<CertificateRevocationListDer<'_>> = match &self.revocations {
+            Some(pem) => from_pem(what, "no PEM revocation list in it", pem)?,
+            None => Vec::new(),
+        };
+        let verifier = WebPkiServerVerifier::builder_with_provider(roots, provider);
+        let verifier = verifier.with_crls(revoked).build();
+        Ok(verifier.map_err(|error| unusable(what, error))?)
     }
 
     fn roots(&self) -> Result<RootCertStore, Error> {
@@ -234,30 +224,18 @@ impl TlsOptions {
 impl fmt::Debug for TlsOptions {
     /// Never shows the key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let TlsOptions {
-            authorities,
-            revocations,
-            identity,
-            server_name,
-            unchecked,
-            #[cfg(feature = "platform-verifier")]
-            by_platform,
-            provider,
-            whole,
-            made: _,
-        } = self;
         let size = |pem: &Option<Vec<u8>>| pem.as_ref().map(|pem| format!("{} bytes", pem.len()));
         let mut shown = f.debug_struct("TlsOptions");
         #[cfg(feature = "platform-verifier")]
-        shown.field("platform_verifier", by_platform);
+        shown.field("platform_verifier", &self.by_platform);
         shown
-            .field("authorities", &size(authorities))
-            .field("revocations", &size(revocations))
-            .field("client_certificate", &identity.is_some())
-            .field("server_name", server_name)
-            .field("unchecked", unchecked)
-            .field("crypto_provider", &provider.is_some())
-            .field("client_config", &whole.is_some())
+            .field("authorities", &size(&self.authorities))
+            .field("revocations", &size(&self.revocations))
+            .field("client_certificate", &self.identity.is_some())
+            .field("server_name", &self.server_name)
+            .field("unchecked", &self.unchecked)
+            .field("crypto_provider", &self.provider.is_some())
+            .field("client_config", &self.whole.is_some())
             .finish()
     }
 }
@@ -349,11 +327,15 @@ fn is_encrypted(pem: &[u8]) -> bool {
 }
 
 fn certificates(what: &str, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, Error> {
-    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    from_pem(what, "no PEM certificate in it", pem)
+}
+
+/// All that PEM has of this type; for nothing, `none` is the reason of the error.
+fn from_pem<T: PemObject>(what: &str, none: &str, pem: &[u8]) -> Result<Vec<T>, Error> {
+    let found: Result<Vec<_>, _> = T::pem_slice_iter(pem).collect();
     match found {
-        Ok(found) if found.is_empty() => Err(unusable(what, "no PEM certificate in it")),
-        Ok(found) => Ok(found),
-        Err(error) => Err(unusable(what, error)),
+        Ok(found) if found.is_empty() => Err(unusable(what, none)),
+        found => found.map_err(|error| unusable(what, error)),
     }
 }
 

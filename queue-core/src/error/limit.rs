@@ -7,24 +7,6 @@ use std::{
 
 use crate::{Deadline, Error, SLOW, now};
 
-/// When a step has to be done.
-pub trait Until: Copy {
-    /// The remaining time; zero once it has passed, `None` when there is no limit.
-    fn remaining(self, now: Instant) -> Option<Duration>;
-}
-
-impl Until for Option<Instant> {
-    fn remaining(self, now: Instant) -> Option<Duration> {
-        self.map(|at| at.saturating_duration_since(now))
-    }
-}
-
-impl Until for Limit {
-    fn remaining(self, now: Instant) -> Option<Duration> {
-        self.at.remaining(now)
-    }
-}
-
 /// Number of bytes of a long write covered by one write deadline; the next bytes get the same time again. So the time
 /// for a write grows with its length, but a peer that accepts a byte now and then cannot delay the end forever.
 pub(crate) const WRITE_STEP: usize = 64 * 1024;
@@ -74,11 +56,8 @@ impl Limit {
     /// The earlier of the two.
     #[must_use]
     pub fn sooner(self, other: Self) -> Self {
-        match (self.at, other.at) {
-            (Some(mine), Some(theirs)) if mine <= theirs => self,
-            (Some(_), None) => self,
-            _ => other,
-        }
+        let is_sooner = |mine| other.at.is_none_or(|theirs| mine <= theirs);
+        if self.at.is_some_and(is_sooner) { self } else { other }
     }
 
     /// One of this many equal shares of the remaining time.
@@ -112,7 +91,7 @@ impl Limit {
     /// The remaining time; zero if the limit has passed, `None` if there is no limit.
     #[must_use]
     pub fn remaining(self, now: Instant) -> Option<Duration> {
-        self.at.remaining(now)
+        self.at.map(|at| at.saturating_duration_since(now))
     }
 
     /// Whether the limit has passed.
@@ -124,10 +103,7 @@ impl Limit {
     /// The error that names this limit.
     #[must_use]
     pub fn error(self) -> Error {
-        match self.length {
-            Some(length) => Error::timed_out_after(self.which, length),
-            None => Error::timed_out(self.which),
-        }
+        Error::timed_out_after(self.which, self.length)
     }
 
     /// The same, with a description of the step.
@@ -170,18 +146,21 @@ mod tests {
 
     #[test]
     fn the_remaining_time_is_counted_down_and_shared() {
-        fn left(until: impl Until, now: Instant) -> Option<Duration> {
-            until.remaining(now)
-        }
         let (hour, start) = (Duration::from_secs(3600), now());
         let limit = Limit::after(Deadline::Total, Some(hour), start);
         let later = start + hour / 4;
-        assert_eq!([start, later].map(|now| left(limit, now)), [Some(hour), Some(hour / 4 * 3)]);
+        assert_eq!(
+            [start, later].map(|now| limit.remaining(now)),
+            [Some(hour), Some(hour / 4 * 3)]
+        );
         assert_eq!(limit.share(3, later).at, Some(start + hour / 2));
-        assert_eq!((left(Limit::never(), later), Limit::never().share(2, later).at), (None, None));
+        assert_eq!(
+            (Limit::never().remaining(later), Limit::never().share(2, later).at),
+            (None, None)
+        );
         let end = start + hour;
         assert_eq!([later, end, end + hour].map(|now| limit.has_passed(now)), [false, true, true]);
-        assert_eq!(left(limit, end + hour), Some(Duration::ZERO));
+        assert_eq!(limit.remaining(end + hour), Some(Duration::ZERO));
     }
 
     #[test]

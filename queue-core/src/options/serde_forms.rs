@@ -1,10 +1,13 @@
 //! The serialized forms of what clients share.
 
-use std::fmt;
+use std::{fmt, marker::PhantomData, time::Duration};
 
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
-    de::{self, SeqAccess, Visitor},
+    de::{
+        self, IntoDeserializer, MapAccess, SeqAccess, Visitor,
+        value::{MapAccessDeserializer, SeqAccessDeserializer},
+    },
     ser::SerializeMap,
 };
 
@@ -44,8 +47,11 @@ where
             selection: S,
         }
 
-        let either = crate::given_or_form::<List<O>, Form<List<O>, O::Selection>, Z>(deserializer)?;
-        Ok(either.either(|List(servers)| servers, |form| form.servers.0.selection(form.selection)))
+        let either = given_or_form::<List<O>, Form<List<O>, O::Selection>, Z>(deserializer)?;
+        Ok(match either {
+            Either::Given(List(servers)) => servers,
+            Either::Form(form) => form.servers.0.selection(form.selection),
+        })
     }
 }
 
@@ -57,11 +63,11 @@ where
     ClientError<O>: fmt::Display,
 {
     fn deserialize<Z: Deserializer<'de>>(deserializer: Z) -> Result<Self, Z::Error> {
-        deserializer.deserialize_any(ListVisitor(std::marker::PhantomData)).map(List)
+        deserializer.deserialize_any(ListVisitor(PhantomData)).map(List)
     }
 }
 
-struct ListVisitor<O>(std::marker::PhantomData<O>);
+struct ListVisitor<O>(PhantomData<O>);
 
 impl<'de, O: OneServer + Deserialize<'de>> Visitor<'de> for ListVisitor<O>
 where
@@ -77,13 +83,121 @@ where
         text.parse().map_err(E::custom)
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Servers<O>, A::Error> {
-        let mut servers: Vec<O> = Vec::new();
-        while let Some(server) = list.next_element()? {
-            servers.push(server);
-        }
+    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Servers<O>, A::Error> {
+        let servers = Vec::deserialize(SeqAccessDeserializer::new(list))?;
         Servers::of(servers).map_err(de::Error::custom)
     }
+}
+
+/// A duration as a number of seconds; deserializes from text, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct InSeconds(#[serde(with = "seconds")] pub Duration);
+
+impl From<Duration> for InSeconds {
+    fn from(time: Duration) -> Self {
+        InSeconds(time)
+    }
+}
+
+impl From<InSeconds> for Duration {
+    fn from(time: InSeconds) -> Self {
+        time.0
+    }
+}
+
+/// As [`InSeconds`], or the word `never`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OrNever(pub Option<Duration>);
+
+impl From<Option<Duration>> for OrNever {
+    fn from(time: Option<Duration>) -> Self {
+        OrNever(time)
+    }
+}
+
+impl From<OrNever> for Option<Duration> {
+    fn from(time: OrNever) -> Self {
+        time.0
+    }
+}
+
+impl Serialize for OrNever {
+    fn serialize<Z: Serializer>(&self, serializer: Z) -> Result<Z::Ok, Z::Error> {
+        match &self.0 {
+            Some(time) => seconds::serialize(time, serializer),
+            None => serializer.serialize_str("never"),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for OrNever {
+    fn deserialize<Z: Deserializer<'de>>(deserializer: Z) -> Result<Self, Z::Error> {
+        seconds::or_never(deserializer).map(OrNever)
+    }
+}
+
+/// The first and the longest delay between attempts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Delays {
+    /// The first.
+    #[serde(with = "seconds")]
+    pub base: Duration,
+    /// The longest.
+    #[serde(with = "seconds")]
+    pub cap: Duration,
+}
+
+impl From<(Duration, Duration)> for Delays {
+    fn from((base, cap): (Duration, Duration)) -> Self {
+        Delays { base, cap }
+    }
+}
+
+/// One of two forms of the same value.
+#[derive(Debug)]
+pub enum Either<G, F> {
+    /// The required value alone.
+    Given(G),
+    /// A map with all settings.
+    Form(F),
+}
+
+/// Deserializes a map as `F`, and text or a list as `G`.
+///
+/// # Errors
+///
+/// For any other value.
+pub fn given_or_form<'de, G, F, Z>(deserializer: Z) -> Result<Either<G, F>, Z::Error>
+where
+    G: Deserialize<'de>,
+    F: Deserialize<'de>,
+    Z: Deserializer<'de>,
+{
+    struct Forms<G, F>(PhantomData<(G, F)>);
+
+    impl<'de, G: Deserialize<'de>, F: Deserialize<'de>> Visitor<'de> for Forms<G, F> {
+        type Value = Either<G, F>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an address, or a map of options")
+        }
+
+        fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
+            G::deserialize(text.to_owned().into_deserializer()).map(Either::Given)
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Self::Value, A::Error> {
+            G::deserialize(SeqAccessDeserializer::new(list)).map(Either::Given)
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+            F::deserialize(MapAccessDeserializer::new(map)).map(Either::Form)
+        }
+    }
+
+    deserializer.deserialize_any(Forms(PhantomData))
 }
 
 /// Durations as numbers of seconds, whole ones as integers.
@@ -240,11 +354,7 @@ pub mod counts {
         }
 
         fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-            let mut counts = Vec::new();
-            while let Some(count) = map.next_entry()? {
-                counts.push(count);
-            }
-            Ok(counts)
+            std::iter::from_fn(|| map.next_entry().transpose()).collect()
         }
     }
 }

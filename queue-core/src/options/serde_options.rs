@@ -56,19 +56,18 @@ macro_rules! serde_options {
 
             impl<'de> serde::Deserialize<'de> for $options {
                 fn deserialize<Z: serde::Deserializer<'de>>(deserializer: Z) -> Result<Self, Z::Error> {
-                    $crate::given_or_form::<$given_type, Form, Z>(deserializer)?
-                        .either(
-                            |given| Ok($options::from(given)),
-                            |form| {
-                                let mut options = $options::from(form.$given);
-                                $(if let Some(value) = form.$field {
-                                    let set: fn($options, $type) -> Result<$options, $error> =
-                                        $crate::serde_options!(@set $options $field $($set_field)? $($get, $set)?);
-                                    options = set(options, value).map_err(serde::de::Error::custom)?;
-                                })*
-                                Ok(options)
-                            },
-                        )
+                    match $crate::given_or_form::<$given_type, Form, Z>(deserializer)? {
+                        $crate::Either::Given(given) => Ok($options::from(given)),
+                        $crate::Either::Form(form) => {
+                            let mut options = $options::from(form.$given);
+                            $(if let Some(value) = form.$field {
+                                let set: fn($options, $type) -> Result<$options, $error> =
+                                    $crate::serde_options!(@set $options $field $($set_field)? $($get, $set)?);
+                                options = set(options, value).map_err(serde::de::Error::custom)?;
+                            })*
+                            Ok(options)
+                        }
+                    }
                 }
             }
         };
@@ -95,143 +94,4 @@ macro_rules! serde_connect_options {
             $($rows)*
         }
     };
-}
-
-#[cfg(feature = "serde")]
-pub use with_serde::{Delays, Either, InSeconds, OrNever, given_or_form};
-
-#[cfg(feature = "serde")]
-mod with_serde {
-    use std::{fmt, marker::PhantomData, time::Duration};
-
-    use serde::{
-        Deserialize, Deserializer, Serialize, Serializer,
-        de::{
-            self, IntoDeserializer, MapAccess, SeqAccess, Visitor,
-            value::{MapAccessDeserializer, SeqAccessDeserializer},
-        },
-    };
-
-    use crate::seconds;
-
-    /// A duration as a number of seconds; deserializes from text, too.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-    #[serde(transparent)]
-    pub struct InSeconds(#[serde(with = "seconds")] pub Duration);
-
-    impl From<Duration> for InSeconds {
-        fn from(time: Duration) -> Self {
-            InSeconds(time)
-        }
-    }
-
-    impl From<InSeconds> for Duration {
-        fn from(time: InSeconds) -> Self {
-            time.0
-        }
-    }
-
-    /// As [`InSeconds`], or the word `never`.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub struct OrNever(pub Option<Duration>);
-
-    impl From<Option<Duration>> for OrNever {
-        fn from(time: Option<Duration>) -> Self {
-            OrNever(time)
-        }
-    }
-
-    impl From<OrNever> for Option<Duration> {
-        fn from(time: OrNever) -> Self {
-            time.0
-        }
-    }
-
-    impl Serialize for OrNever {
-        fn serialize<Z: Serializer>(&self, serializer: Z) -> Result<Z::Ok, Z::Error> {
-            match &self.0 {
-                Some(time) => seconds::serialize(time, serializer),
-                None => serializer.serialize_str("never"),
-            }
-        }
-    }
-
-    impl<'de> Deserialize<'de> for OrNever {
-        fn deserialize<Z: Deserializer<'de>>(deserializer: Z) -> Result<Self, Z::Error> {
-            seconds::or_never(deserializer).map(OrNever)
-        }
-    }
-
-    /// The first and the longest delay between attempts.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-    #[serde(deny_unknown_fields)]
-    pub struct Delays {
-        /// The first.
-        #[serde(with = "seconds")]
-        pub base: Duration,
-        /// The longest.
-        #[serde(with = "seconds")]
-        pub cap: Duration,
-    }
-
-    impl From<(Duration, Duration)> for Delays {
-        fn from((base, cap): (Duration, Duration)) -> Self {
-            Delays { base, cap }
-        }
-    }
-
-    /// One of two forms of the same value.
-    #[derive(Debug)]
-    pub enum Either<G, F> {
-        /// The required value alone.
-        Given(G),
-        /// A map with all settings.
-        Form(F),
-    }
-
-    impl<G, F> Either<G, F> {
-        /// Converts either form with its function.
-        pub fn either<T>(self, given: impl FnOnce(G) -> T, form: impl FnOnce(F) -> T) -> T {
-            match self {
-                Either::Given(value) => given(value),
-                Either::Form(map) => form(map),
-            }
-        }
-    }
-
-    /// Deserializes a map as `F`, and text or a list as `G`.
-    ///
-    /// # Errors
-    ///
-    /// For any other value.
-    pub fn given_or_form<'de, G, F, Z>(deserializer: Z) -> Result<Either<G, F>, Z::Error>
-    where
-        G: Deserialize<'de>,
-        F: Deserialize<'de>,
-        Z: Deserializer<'de>,
-    {
-        struct Forms<G, F>(PhantomData<(G, F)>);
-
-        impl<'de, G: Deserialize<'de>, F: Deserialize<'de>> Visitor<'de> for Forms<G, F> {
-            type Value = Either<G, F>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an address, or a map of options")
-            }
-
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
-                G::deserialize(text.to_owned().into_deserializer()).map(Either::Given)
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Self::Value, A::Error> {
-                G::deserialize(SeqAccessDeserializer::new(list)).map(Either::Given)
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
-                F::deserialize(MapAccessDeserializer::new(map)).map(Either::Form)
-            }
-        }
-
-        deserializer.deserialize_any(Forms(PhantomData))
-    }
 }

@@ -28,24 +28,6 @@ struct PendingStep {
     all: u64,
 }
 
-/// The deadline that has passed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Late {
-    /// The oldest request has no answer.
-    Reply,
-    /// The peer accepts no bytes, or too few.
-    Write,
-}
-
-impl From<Late> for Deadline {
-    fn from(late: Late) -> Self {
-        match late {
-            Late::Reply => Deadline::Reply,
-            Late::Write => Deadline::Write,
-        }
-    }
-}
-
 impl Deadlines {
     /// Time limits for an answer and for a step of a write; `None` waits indefinitely.
     #[must_use]
@@ -69,14 +51,15 @@ impl Deadlines {
     ///
     /// # Errors
     ///
-    /// The deadline that has passed. The result is the same if asked again.
+    /// The deadline that has passed, of [`Deadline::Reply`] and [`Deadline::Write`]. The result is the same if asked
+    /// again.
     pub fn check<F>(
         &mut self,
         io: &Io<F>,
         holds: Option<Duration>,
         answered: bool,
         now: Instant,
-    ) -> Result<Option<Instant>, Late> {
+    ) -> Result<Option<Instant>, Deadline> {
         self.oldest = match holds {
             Some(_) if answered => Some(now),
             Some(_) => self.oldest.or(io.written_at().filter(|_| self.was_unwritten)).or(Some(now)),
@@ -97,10 +80,10 @@ impl Deadlines {
         });
         let write = self.write.and_then(|write| self.stuck?.since.checked_add(write));
         if write.is_some_and(|at| at <= now) {
-            return Err(Late::Write);
+            return Err(Deadline::Write);
         }
         if reply.is_some_and(|at| at <= now) {
-            return Err(Late::Reply);
+            return Err(Deadline::Reply);
         }
         let soonest =
             self.reply.filter(|_| !io.is_drained()).and_then(|time| now.checked_add(time));
@@ -109,17 +92,13 @@ impl Deadlines {
 
     /// The error of a deadline that has passed.
     #[must_use]
-    pub fn error(&self, late: impl Into<Deadline>) -> Error {
-        let which = late.into();
+    pub fn error(&self, which: Deadline) -> Error {
         let time = match which {
             Deadline::Reply => self.reply,
             Deadline::Write => self.write,
             Deadline::Connect | Deadline::Total | Deadline::Job => None,
         };
-        match time {
-            Some(time) => Error::timed_out_after(which, time),
-            None => Error::timed_out(which),
-        }
+        Error::timed_out_after(which, time)
     }
 
     /// Forgets what was in flight on a connection that has ended.
@@ -150,7 +129,7 @@ mod tests {
         let later = start + 9 * SECOND;
         assert_eq!(deadlines.check(&io, NOW, false, later), Ok(Some(start + 10 * SECOND)));
         assert_eq!(deadlines.check(&io, NOW, true, later), Ok(Some(later + 10 * SECOND)));
-        assert_eq!(deadlines.check(&io, NOW, false, later + 10 * SECOND), Err(Late::Reply));
+        assert_eq!(deadlines.check(&io, NOW, false, later + 10 * SECOND), Err(Deadline::Reply));
         assert_eq!(deadlines.check(&io, None, false, later + 10 * SECOND), Ok(None));
     }
 
@@ -164,7 +143,7 @@ mod tests {
         io.took(21 + WRITE_STEP, written);
         let due = written + 10 * SECOND;
         assert_eq!(deadlines.check(&io, NOW, false, start + 10 * SECOND), Ok(Some(due)));
-        assert_eq!(deadlines.check(&io, NOW, false, due), Err(Late::Reply));
+        assert_eq!(deadlines.check(&io, NOW, false, due), Err(Deadline::Reply));
     }
 
     #[test]
@@ -185,8 +164,8 @@ mod tests {
         }
         now += SECOND;
         io.took(1, now);
-        assert_eq!(deadlines.check(&io, NOW, false, now), Err(Late::Write));
-        assert_eq!(deadlines.check(&io, NOW, false, now), Err(Late::Write));
+        assert_eq!(deadlines.check(&io, NOW, false, now), Err(Deadline::Write));
+        assert_eq!(deadlines.check(&io, NOW, false, now), Err(Deadline::Write));
     }
 
     /// A process that was stopped after a write learns of the answer late, and writes the next request in that moment.
@@ -200,6 +179,6 @@ mod tests {
         assert_eq!(deadlines.check(&io, None, false, later), Ok(Some(later + 5 * SECOND)));
         io.took(4, later);
         io.queue(&mut b"delete 2\r\n"[..].into());
-        assert_eq!(deadlines.check(&io, None, false, later + 5 * SECOND), Err(Late::Write));
+        assert_eq!(deadlines.check(&io, None, false, later + 5 * SECOND), Err(Deadline::Write));
     }
 }

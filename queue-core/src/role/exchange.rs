@@ -29,7 +29,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{Deadline, End, Error, Fate, Io, Late, LateCheck, Life, Pulse, Role, earliest};
+use crate::{Deadline, End, Error, Fate, Io, LateCheck, Life, Pulse, Role, earliest};
 
 /// A client's error, as far as a connection makes and changes it: see [`wrap_error!`](crate::wrap_error).
 pub trait ConnectionError: Sized + From<Error> {
@@ -201,19 +201,20 @@ pub fn exchange<P: Protocol>(role: &mut P, io: &mut Io<P::Failure>, now: Instant
     if role.life().is_new(io, now) {
         role.connected(io, now);
     }
-    if role.life().is_open
-        && let Err(error) = role.receive(io, now)
+    let mut exchange = Exchange { role, io, now };
+    if exchange.life().is_open
+        && let Err(error) = exchange.role.receive(exchange.io, now)
     {
-        lose(role, error, Cause::Unusable, io, now);
+        exchange.lose(error, Cause::Unusable);
     }
-    take_end(role, io, now);
+    exchange.take_end();
     // A connection is lost at most once, an attempt is overdue at most once, and each answer that is forgiven is one
     // request less to wait for.
     loop {
-        let need = role.needs(io, now);
-        let life = role.life();
+        let need = exchange.role.needs(exchange.io, now);
+        let life = exchange.life();
         if let Some(error) = life.closing.take() {
-            lose(role, error, Cause::Unusable, io, now);
+            exchange.lose(error, Cause::Unusable);
             continue;
         }
         let is_open = life.is_open;
@@ -231,10 +232,10 @@ pub fn exchange<P: Protocol>(role: &mut P, io: &mut Io<P::Failure>, now: Instant
             Need::Peek if is_open => Some(Pulse::Peek),
             Need::Look | Need::Peek => Some(Pulse::Close(None)),
             Need::Keep(until) | Need::Use(until) if is_open => {
-                keep(role, matches!(need, Need::Use(_)), until, io, now)
+                exchange.keep(matches!(need, Need::Use(_)), until)
             }
             Need::Keep(until) => Some(Pulse::Close(until)),
-            Need::Use(until) => dial(role, until, io, now),
+            Need::Use(until) => exchange.dial(until),
         };
         if let Some(pulse) = pulse {
             return pulse;
@@ -242,148 +243,143 @@ pub fn exchange<P: Protocol>(role: &mut P, io: &mut Io<P::Failure>, now: Instant
     }
 }
 
-/// Handles the end of the connection, of the attempt, or of the pump, if one has ended.
-fn take_end<P: Protocol>(role: &mut P, io: &mut Io<P::Failure>, now: Instant) {
-    let life = role.life();
-    let (is_open, closing) = (life.is_open, life.closing.take());
-    let Some(end) = io.take_reason() else {
-        if let Some(error) = closing {
-            lose(role, error, Cause::Unusable, io, now);
-        }
-        return;
-    };
-    match (end, closing) {
-        (End::NotConnected(error), _) => fail(role, error, io, now),
-        (End::Abandoned, _) => abandon(role, io, now),
-        (End::Lost(_), Some(error)) => lose(role, error, Cause::Unusable, io, now),
-        (End::Lost(why), None) if is_open => match role.ended(why, io, now) {
-            Err(error) => lose(role, error, Cause::Ended, io, now),
-            Ok(()) => {
-                let is_good = role.is_good(now);
-                role.life().end(is_good, now);
+struct Exchange<'a, P: Protocol> {
+    role: &'a mut P,
+    io: &'a mut Io<P::Failure>,
+    now: Instant,
+}
+
+impl<P: Protocol> Exchange<'_, P> {
+    fn life(&mut self) -> &mut Life<P::Failure> {
+        self.role.life()
+    }
+
+    /// Handles the end of the connection, of the attempt, or of the pump, if one has ended.
+    fn take_end(&mut self) {
+        let life = self.role.life();
+        let (is_open, closing) = (life.is_open, life.closing.take());
+        let Some(end) = self.io.take_reason() else {
+            if let Some(error) = closing {
+                self.lose(error, Cause::Unusable);
             }
-        },
-        (End::Lost(_), None) => {}
-    }
-    io.drop_incoming();
-}
-
-/// The pump is gone: waiters for a connection have to find another pump.
-fn abandon<P: Protocol>(role: &mut P, io: &mut Io<P::Failure>, now: Instant) {
-    let life = role.life();
-    life.is_moved = false;
-    life.health.abandoned();
-    if life.is_open {
-        return lose(role, P::Failure::abandoned(), Cause::Abandoned, io, now);
-    }
-    if life.is_wanted {
-        life.failed(now);
-        notify(role, P::Failure::abandoned(), Cause::Abandoned, io, now);
-    }
-}
-
-/// The connection, if there is one, cannot be used any longer.
-fn lose<P: Protocol>(
-    role: &mut P,
-    error: P::Failure,
-    cause: Cause,
-    io: &mut Io<P::Failure>,
-    now: Instant,
-) {
-    let is_good = role.is_good(now);
-    if role.life().end(is_good, now) {
-        notify(role, error, cause, io, now);
-    }
-}
-
-/// An attempt to connect has failed.
-fn fail<P: Protocol>(role: &mut P, error: P::Failure, io: &mut Io<P::Failure>, now: Instant) {
-    let life = role.life();
-    if !life.disregards_attempt() {
-        life.failed(now);
-        notify(role, error, Cause::NotConnected, io, now);
-    }
-}
-
-fn notify<P: Protocol>(
-    role: &mut P,
-    error: P::Failure,
-    cause: Cause,
-    io: &mut Io<P::Failure>,
-    now: Instant,
-) {
-    let life = role.life();
-    life.ends += 1;
-    life.is_wanted = false;
-    let delay = life.quarantine(now);
-    role.lost(Loss { error, cause, delay }, io, now);
-}
-
-/// Has a connection made. `None` if the last attempt to has taken too long.
-fn dial<P: Protocol>(
-    role: &mut P,
-    until: Option<Instant>,
-    io: &mut Io<P::Failure>,
-    now: Instant,
-) -> Option<Pulse> {
-    // The pump gives an attempt its whole time, so the pump's report comes first.
-    if role.life().health.is_overdue(now) {
-        let error = role.life().connecting_error().into();
-        fail(role, error, io, now);
-        return None;
-    }
-    let pulse = role.dial(now);
-    role.life().is_pausing = matches!(pulse, Pulse::Close(Some(_)));
-    Some(match pulse {
-        Pulse::Dial { server, by, ask } => {
-            // At the deadline of the attempt, the role is asked anyway.
-            let ask = earliest([ask, until]).filter(|ask| by.is_none_or(|by| *ask < by));
-            Pulse::Dial { server, by, ask }
+            return;
+        };
+        match (end, closing) {
+            (End::NotConnected(error), _) => self.fail(error),
+            (End::Abandoned, _) => self.abandon(),
+            (End::Lost(_), Some(error)) => self.lose(error, Cause::Unusable),
+            (End::Lost(why), None) if is_open => match self.role.ended(why, self.io, self.now) {
+                Err(error) => self.lose(error, Cause::Ended),
+                Ok(()) => {
+                    self.end();
+                }
+            },
+            (End::Lost(_), None) => {}
         }
-        Pulse::Close(at) => Pulse::Close(earliest([at, until])),
-        other => other,
-    })
-}
-
-/// Sends, and keeps the connection until the next deadline. `None` if one has passed.
-fn keep<P: Protocol>(
-    role: &mut P,
-    is_used: bool,
-    until: Option<Instant>,
-    io: &mut Io<P::Failure>,
-    now: Instant,
-) -> Option<Pulse> {
-    let awaits = role.send(io, now);
-    let life = role.life();
-    if life.ready_by.is_some_and(|at| at <= now) {
-        let error = life.connecting_error().into();
-        lose(role, error, Cause::Late, io, now);
-        return None;
+        self.io.drop_incoming();
     }
-    let answered = mem::take(&mut life.has_answers);
-    let late = match life.deadlines.check(io, awaits.answer, answered, now) {
-        Ok(due) => {
-            life.late_check.as_mut().into_iter().for_each(LateCheck::clear);
-            let until = earliest([due, awaits.until, until, life.ready_by]);
-            return Some(match awaits.expects {
-                Expects::End => Pulse::HalfClose(until),
-                Expects::Data if is_used => Pulse::Go(until),
-                Expects::Data | Expects::Nothing => Pulse::Rest(until),
-            });
+
+    /// The pump is gone: waiters for a connection have to find another pump.
+    fn abandon(&mut self) {
+        let now = self.now;
+        let life = self.life();
+        life.is_moved = false;
+        life.health.abandoned();
+        if life.is_open {
+            return self.lose(P::Failure::abandoned(), Cause::Abandoned);
         }
-        Err(late) => late,
-    };
-    if late == Late::Reply {
-        if life.late_check.as_mut().is_some_and(|check| check.may_be_here(io, now)) {
-            return Some(Pulse::Look);
+        if life.is_wanted {
+            life.failed(now);
+            self.notify(P::Failure::abandoned(), Cause::Abandoned);
         }
-        if role.forgives(now) {
+    }
+
+    /// Counts the end of the connection, if there is one.
+    fn end(&mut self) -> bool {
+        let is_good = self.role.is_good(self.now);
+        self.role.life().end(is_good, self.now)
+    }
+
+    /// The connection, if there is one, cannot be used any longer.
+    fn lose(&mut self, error: P::Failure, cause: Cause) {
+        if self.end() {
+            self.notify(error, cause);
+        }
+    }
+
+    /// An attempt to connect has failed.
+    fn fail(&mut self, error: P::Failure) {
+        let life = self.role.life();
+        if !life.disregards_attempt() {
+            life.failed(self.now);
+            self.notify(error, Cause::NotConnected);
+        }
+    }
+
+    fn notify(&mut self, error: P::Failure, cause: Cause) {
+        let life = self.role.life();
+        life.ends += 1;
+        life.is_wanted = false;
+        let delay = life.quarantine(self.now);
+        self.role.lost(Loss { error, cause, delay }, self.io, self.now);
+    }
+
+    /// Has a connection made. `None` if the last attempt to has taken too long.
+    fn dial(&mut self, until: Option<Instant>) -> Option<Pulse> {
+        let health = &self.role.life().health;
+        // The pump gives an attempt its whole time, so the pump's report comes first.
+        if health.is_overdue(self.now) {
+            let error = health.overdue().into();
+            self.fail(error);
             return None;
         }
+        let pulse = self.role.dial(self.now);
+        self.life().is_pausing = matches!(pulse, Pulse::Close(Some(_)));
+        Some(match pulse {
+            Pulse::Dial { server, by, ask } => {
+                // At the deadline of the attempt, the role is asked anyway.
+                let ask = earliest([ask, until]).filter(|ask| by.is_none_or(|by| *ask < by));
+                Pulse::Dial { server, by, ask }
+            }
+            Pulse::Close(at) => Pulse::Close(earliest([at, until])),
+            other => other,
+        })
     }
-    let error = role.life().deadlines.error(Deadline::from(late)).into();
-    lose(role, error, Cause::Late, io, now);
-    None
+
+    /// Sends, and keeps the connection until the next deadline. `None` if one has passed.
+    fn keep(&mut self, is_used: bool, until: Option<Instant>) -> Option<Pulse> {
+        let awaits = self.role.send(self.io, self.now);
+        let life = self.role.life();
+        if life.ready_by.is_some_and(|at| at <= self.now) {
+            let error = life.health.overdue().into();
+            self.lose(error, Cause::Late);
+            return None;
+        }
+        let answered = mem::take(&mut life.has_answers);
+        let late = match life.deadlines.check(self.io, awaits.answer, answered, self.now) {
+            Ok(due) => {
+                life.late_check.as_mut().into_iter().for_each(LateCheck::clear);
+                let until = earliest([due, awaits.until, until, life.ready_by]);
+                return Some(match awaits.expects {
+                    Expects::End => Pulse::HalfClose(until),
+                    Expects::Data if is_used => Pulse::Go(until),
+                    Expects::Data | Expects::Nothing => Pulse::Rest(until),
+                });
+            }
+            Err(late) => late,
+        };
+        if late == Deadline::Reply {
+            if life.late_check.as_mut().is_some_and(|check| check.may_be_here(self.io, self.now)) {
+                return Some(Pulse::Look);
+            }
+            if self.role.forgives(self.now) {
+                return None;
+            }
+        }
+        let error = self.life().deadlines.error(late).into();
+        self.lose(error, Cause::Late);
+        None
+    }
 }
 
 #[cfg(test)]

@@ -95,10 +95,7 @@ impl Health {
     /// The error of an attempt that has.
     #[must_use]
     pub fn overdue(&self) -> Error {
-        match self.connect_timeout {
-            Some(time) => Error::timed_out_after(Deadline::Connect, time),
-            None => Error::timed_out(Deadline::Connect),
-        }
+        Error::timed_out_after(Deadline::Connect, self.connect_timeout)
     }
 
     /// Whether the current attempt started before `since`: on behalf of an earlier call, so its failure must not be

@@ -9,13 +9,9 @@ use crate::Io;
 ///
 /// A server that keeps sending is no reason to keep waiting: an answer that arrived in time has little data before it.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct LateCheck(Option<LateSince>);
-
-#[derive(Clone, Copy, Debug)]
-struct LateSince {
-    at: Instant,
-    /// Number of bytes received by then.
-    received: u64,
+pub struct LateCheck {
+    /// Since when the answer is late, and the number of bytes received by then.
+    since: Option<(Instant, u64)>,
 }
 
 /// More than sockets and TLS buffer.
@@ -25,14 +21,13 @@ impl LateCheck {
     /// The answer is late. Returns whether it may have arrived already, so that the role should ask for a
     /// [`Look`](crate::Pulse::Look).
     pub fn may_be_here<F>(&mut self, io: &Io<F>, now: Instant) -> bool {
-        let noticed = *self.0.get_or_insert(LateSince { at: now, received: io.received() });
-        !io.has_looked_since(noticed.at)
-            && io.received().saturating_sub(noticed.received) < MAX_BEHIND
+        let (since, received) = *self.since.get_or_insert((now, io.received()));
+        !io.has_looked_since(since) && io.received().saturating_sub(received) < MAX_BEHIND
     }
 
     /// Nothing is late, or the wait was given up.
     pub fn clear(&mut self) {
-        self.0 = None;
+        self.since = None;
     }
 }
 

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{ConnectionState, Deadlines, Error, Health, Io, LateCheck, Pulse, RetryPolicy, after};
+use crate::{ConnectionState, Deadlines, Health, Io, LateCheck, Pulse, RetryPolicy, after};
 
 /// When a lost connection may be replaced without a delay. A failed attempt always costs one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -192,16 +192,6 @@ impl<E> Life<E> {
     pub fn attempt(&mut self, server: usize, now: Instant) -> Pulse {
         self.health.attempt(server, now)
     }
-
-    /// Makes a connection for a call that must end by `by`, which does not wait for the delays of earlier calls.
-    pub(super) fn dial_for_call(
-        &mut self,
-        is_first: bool,
-        by: Option<Instant>,
-        now: Instant,
-    ) -> Pulse {
-        self.health.dial_for_call(is_first, by, now)
-    }
 }
 
 /// How things stand.
@@ -236,11 +226,6 @@ impl<E> Life<E> {
         self.ends + u64::from(self.closing.is_some())
     }
 
-    /// Number of consecutive failures.
-    pub(super) fn failures(&self) -> u32 {
-        self.health.failures()
-    }
-
     /// Whether a call with this policy would have failed by now: it has used up its retries without reaching the
     /// server.
     #[must_use]
@@ -251,7 +236,7 @@ impl<E> Life<E> {
     /// Whether there is no connection, and the last attempt to make one has failed.
     #[must_use]
     pub fn is_away(&self) -> bool {
-        !self.is_open && self.failures() > 0
+        !self.is_open && self.health.failures() > 0
     }
 
     /// How long the server must not be tried yet.
@@ -270,11 +255,6 @@ impl<E> Life<E> {
             (false, true) => ConnectionState::Connecting,
             (false, false) => ConnectionState::Idle,
         }
-    }
-
-    /// The error of an attempt, or of a greeting, that has taken too long.
-    pub(super) fn connecting_error(&self) -> Error {
-        self.health.overdue()
     }
 }
 

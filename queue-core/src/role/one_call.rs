@@ -76,7 +76,7 @@ impl<Q> Call<Q> {
     /// Makes a connection for it.
     pub fn dial<E>(&self, life: &mut Life<E>, now: Instant) -> Pulse {
         let by = earliest([self.total.at, self.connected_by]);
-        life.dial_for_call(!self.has_failed, by, now)
+        life.health.dial_for_call(!self.has_failed, by, now)
     }
 }
 

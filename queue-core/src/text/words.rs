@@ -51,11 +51,10 @@ macro_rules! named {
             fn from_str(text: &str) -> Result<Self, $error> {
                 let all = [$($value),+];
                 let names: Vec<&str> = all.iter().map(|value| value.name()).collect();
-                match names.iter().position(|name| *name == text) {
-                    Some(at) => all.into_iter().nth(at).ok_or(()),
-                    None => Err(()),
-                }
-                .map_err(|()| <$error>::from($crate::unknown_word($what, text, &names)))
+                let known = names.iter().position(|name| *name == text);
+                known
+                    .and_then(|at| all.into_iter().nth(at))
+                    .ok_or_else(|| <$error>::from($crate::unknown_word($what, text, &names)))
             }
         }
 

@@ -102,7 +102,7 @@ impl Outbox {
             }
             LanePhase::Ready => {
                 let waits = lane.log.awaits_reply().then_some(Duration::ZERO);
-                lane.deadlines.check(io, waits, answered, now).err().map(Deadline::from)
+                lane.deadlines.check(io, waits, answered, now).err()
             }
             LanePhase::Idle | LanePhase::Backoff | LanePhase::Closed => None,
         };

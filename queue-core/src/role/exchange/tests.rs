@@ -183,7 +183,7 @@ fn a_failed_attempt_delays_the_next() {
         let Pulse::Close(Some(at)) = hand.turn() else { panic!("it does not wait") };
         let life = &hand.role.0.life;
         assert_eq!(
-            (life.failures(), life.ends(), life.is_away()),
+            (life.health.failures(), life.ends(), life.is_away()),
             (failures, failures.into(), true)
         );
         assert_eq!(life.quarantine(hand.now), Some(at - hand.now));
