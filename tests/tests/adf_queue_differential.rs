@@ -40,14 +40,17 @@ use std::{
 use fixtures::{adf_queue::Server, real::AdfQueueServer};
 use proptest::{
     strategy::{Strategy, ValueTree},
-    test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner},
+    test_runner::{Config, RngAlgorithm, TestRng, TestRunner},
 };
 
-use crate::adf_queue_differential::{
-    recorded::Recorded,
-    sequence::{ODD_QUEUES, QUEUES},
-    side::{Heard, PATIENCE, Side},
-    step::{RUN, Step},
+use crate::{
+    adf_queue_differential::{
+        recorded::Recorded,
+        sequence::{ODD_QUEUES, QUEUES},
+        side::{Heard, PATIENCE, Side},
+        step::{RUN, Step},
+    },
+    differential::run_all,
 };
 
 /// The comparison for the steps.
@@ -147,38 +150,18 @@ fn difference(memory: &Heard, real: &Heard) -> String {
 
 fn check(has_http: bool) {
     let Some(real) = AdfQueueServer::find() else { return };
-    let config = Config {
-        cases: cases(),
-        max_shrink_iters: 500,
-        failure_persistence: None,
-        ..Config::default()
-    };
-    let mut runner = match std::env::var_os("DIFFERENTIAL_CASES") {
-        Some(_) => TestRunner::new(config),
-        None => TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha)),
-    };
-    let result = runner.run(&sequence::steps(has_http, true), |steps| {
-        let side = Side::new(real.socket_addr(), real.id()).map_err(TestCaseError::fail)?;
+    let run = |steps: &Vec<Step>| {
+        let side = Side::new(real.socket_addr(), real.id())?;
         let mut reference = Reference::Real(Box::new(side));
-        let result = compare(&mut reference, &steps);
+        let result = compare(&mut reference, steps);
         if let (Err(_), Reference::Real(real)) = (&result, &mut reference) {
             // Others use the server, too, so nothing of this run may stay, if it can be removed.
             let _ = advance(real, None);
         }
-        result.map_err(TestCaseError::fail)
-    });
-    if let Err(TestError::Fail(reason, steps)) = result {
-        let steps: String = steps.iter().map(|step| format!("{step}\n")).collect();
-        panic!("{reason}\nthe shortest sequence found:\n{steps}");
-    }
-    result.unwrap();
-}
-
-fn cases() -> u32 {
-    match std::env::var("DIFFERENTIAL_CASES") {
-        Ok(cases) => cases.parse().expect("DIFFERENTIAL_CASES is a number"),
-        Err(_) => 30,
-    }
+        result
+    };
+    let shown = |steps: &Vec<Step>| steps.iter().map(|step| format!("{step}\n")).collect();
+    run_all(30, 500, &sequence::steps(has_http, true), run, shown);
 }
 
 #[test]

@@ -22,14 +22,13 @@ use fixtures::{
     beanstalkd::{Server, Version},
     real::{Beanstalkd, RealServer},
 };
-use proptest::{
-    prelude::*,
-    test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner},
-};
 
-use crate::beanstalk_differential::{
-    sequence::{Step, steps},
-    sides::{Pair, Side},
+use crate::{
+    beanstalk_differential::{
+        sequence::{Step, steps},
+        sides::{Pair, Side},
+    },
+    differential::run_all,
 };
 
 /// Small enough that sequences meet `JOB_TOO_BIG`.
@@ -75,35 +74,14 @@ fn a_version_between_releases_is_compared_with_the_release_before_it() {
     }
 }
 
-fn cases() -> u32 {
-    match std::env::var("DIFFERENTIAL_CASES") {
-        Ok(cases) => cases.parse().expect("DIFFERENTIAL_CASES is a number"),
-        Err(_) => 100,
-    }
-}
-
 #[test]
 fn random_sequences_match_the_real_server() {
     if Beanstalkd::start().is_none() {
         eprintln!("skipped: beanstalkd is not installed");
         return;
     }
-    let config = Config {
-        cases: cases(),
-        failure_persistence: None,
-        max_shrink_iters: 2000,
-        ..Config::default()
-    };
-    let mut runner = match std::env::var_os("DIFFERENTIAL_CASES") {
-        Some(_) => TestRunner::new(config),
-        None => TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha)),
-    };
-    let result = runner.run(&steps(), |steps| compare(&steps).map_err(TestCaseError::fail));
-    if let Err(TestError::Fail(reason, steps)) = result {
-        let steps: String = steps.iter().map(|step| format!("  {step:?}\n")).collect();
-        panic!("{reason}\nthe shortest sequence found:\n{steps}");
-    }
-    result.unwrap();
+    let shown = |steps: &Vec<Step>| steps.iter().map(|step| format!("  {step:?}\n")).collect();
+    run_all(100, 2000, &steps(), |steps| compare(steps), shown);
 }
 
 fn compare(steps: &[Step]) -> Result<(), String> {

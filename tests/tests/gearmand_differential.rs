@@ -17,11 +17,13 @@ use fixtures::{
     gearmand::{Builder, Server},
     real::{Gearmand, GearmandBuilder},
 };
-use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
 
-use crate::gearmand_differential::{
-    sequence::{Case, Options},
-    sides::{Pair, Side},
+use crate::{
+    differential::run_all,
+    gearmand_differential::{
+        sequence::{Case, Options},
+        sides::{Pair, Side},
+    },
 };
 
 /// What handles start with on both sides, so that they and the order of lists are the same.
@@ -69,30 +71,11 @@ fn check(threads: u32) {
         eprintln!("skipped: gearmand is not installed");
         return;
     }
-    let config = Config {
-        cases: cases(),
-        max_shrink_iters: 2000,
-        failure_persistence: None,
-        ..Config::default()
-    };
-    let mut runner = match std::env::var_os("DIFFERENTIAL_CASES") {
-        Some(_) => TestRunner::new(config),
-        None => TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha)),
-    };
-    let result =
-        runner.run(&sequence::cases(threads), |case| run(&case).map_err(TestCaseError::fail));
-    if let Err(TestError::Fail(reason, case)) = result {
+    let shown = |case: &Case| {
         let steps: String = case.steps.iter().map(|step| format!("  {step:?}\n")).collect();
-        panic!("{reason}\nthe shortest sequence found, with {:?}:\n{steps}", case.options);
-    }
-    result.unwrap();
-}
-
-fn cases() -> u32 {
-    match std::env::var("DIFFERENTIAL_CASES") {
-        Ok(cases) => cases.parse().expect("DIFFERENTIAL_CASES is a number"),
-        Err(_) => 40,
-    }
+        format!("{:?}\n{steps}", case.options)
+    };
+    run_all(40, 2000, &sequence::cases(threads), run, shown);
 }
 
 #[test]

@@ -13,6 +13,7 @@
 
 mod adf_queue_differential;
 mod beanstalk_differential;
+mod differential;
 mod ended_runtimes;
 mod fuzz_seeds;
 mod gearmand_differential;

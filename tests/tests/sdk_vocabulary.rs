@@ -110,53 +110,37 @@ fn queue(address: &str) {
     adf_queue_client::blocking::Client::connect(address).unwrap().create_queue("/q").unwrap();
 }
 
+/// Both faces of a worker, whose blocking one returns its report by `$blocking`.
+macro_rules! workers {
+    ($name:ident, $sdk:ident, $server:ident, $queue:literal, $done:ty, $fill:expr, [$($blocking:tt)*], $deferrals:tt) => {
+        mod $name {
+            use super::*;
+
+            worker!(async_face, $sdk, $server, $queue, [], [async move], [.await], $done, $fill, [], $deferrals);
+            worker!(blocking_face, $sdk, $server, $queue, [blocking], [], [], $done, $fill, [$($blocking)*], $deferrals);
+        }
+    };
+}
+
 // A job's result is a protocol's own, and gearmand has no deferrals. The blocking worker of Gearman refuses to run if it
 // has no function.
-worker!(beanstalk_worker, beanstalk_client, beanstalkd, "q", [], [async move], [.await], (), nothing, [], [deferrals]);
-worker!(
-    beanstalk_blocking_worker,
-    beanstalk_client,
-    beanstalkd,
-    "q",
-    [blocking],
-    [],
-    [],
-    (),
-    nothing,
-    [],
-    [deferrals]
-);
-worker!(gearman_worker, gearman_client, gearmand, "q", [], [async move], [.await], Vec<u8>, nothing, [], []);
-worker!(gearman_blocking_worker, gearman_client, gearmand, "q", [blocking], [], [], Vec<u8>, nothing, [.unwrap()], []);
-worker!(adf_queue_worker, adf_queue_client, adf_queue, "/q", [], [async move], [.await], (), queue, [], [deferrals]);
-worker!(
-    adf_queue_blocking_worker,
-    adf_queue_client,
-    adf_queue,
-    "/q",
-    [blocking],
-    [],
-    [],
-    (),
-    queue,
-    [],
-    [deferrals]
-);
+workers!(beanstalk_worker, beanstalk_client, beanstalkd, "q", (), nothing, [], [deferrals]);
+workers!(gearman_worker, gearman_client, gearmand, "q", Vec<u8>, nothing, [.unwrap()], []);
+workers!(adf_queue_worker, adf_queue_client, adf_queue, "/q", (), queue, [], [deferrals]);
+
+/// Both faces of a producer.
+macro_rules! producers {
+    ($name:ident, $sdk:ident, $server:ident, $queue:literal, $fill:expr, $options:tt) => {
+        mod $name {
+            use super::*;
+
+            producer!(async_face, $sdk, $server, $queue, [], [async move], [.await], $fill, $options);
+            producer!(blocking_face, $sdk, $server, $queue, [blocking], [], [], $fill, $options);
+        }
+    };
+}
 
 // A put has options; a push has none.
-producer!(beanstalk_producer, beanstalk_client, beanstalkd, "q", [], [async move], [.await], nothing,
+producers!(beanstalk_producer, beanstalk_client, beanstalkd, "q", nothing,
     [, beanstalk_client::PutOptions::default()]);
-producer!(beanstalk_blocking_producer, beanstalk_client, beanstalkd, "q", [blocking], [], [], nothing,
-    [, beanstalk_client::PutOptions::default()]);
-producer!(adf_queue_producer, adf_queue_client, adf_queue, "/q", [], [async move], [.await], queue, []);
-producer!(
-    adf_queue_blocking_producer,
-    adf_queue_client,
-    adf_queue,
-    "/q",
-    [blocking],
-    [],
-    [],
-    queue,
-    []
-);
+producers!(adf_queue_producer, adf_queue_client, adf_queue, "/q", queue, []);

@@ -13,6 +13,8 @@ use std::{
 
 use fixtures::history::{Checker, Event, Fate, Key, Report, Rules};
 
+use crate::body::key_of;
+
 /// How long a call may take beyond its deadline. The machine may be busy with other things.
 const SLACK: Duration = Duration::from_secs(10);
 /// How long a delivery may be in flight: delayed by the network or a frozen server until its client gives up.
@@ -97,6 +99,16 @@ impl Ledger {
             Fate::Unknown => &self.counts.unknown,
         });
         self.note(actor, Event::Submitted { key, fate });
+    }
+
+    /// A job with this body, which has to be one of ours.
+    pub fn came(&self, actor: u32, body: &[u8]) -> Key {
+        let key = key_of(body).unwrap_or_else(|| {
+            self.problem(format!("a body that nobody submitted: {}", body.escape_ascii()));
+            0
+        });
+        self.delivered(actor, key);
+        key
     }
 
     pub fn delivered(&self, actor: u32, key: Key) {

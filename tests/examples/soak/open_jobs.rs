@@ -8,7 +8,7 @@ use std::{
 
 use fixtures::history::{Fate, Key};
 
-use crate::{body::key_of, rng::Rng, run::End, stage::Stage};
+use crate::{rng::Rng, run::End, stage::Stage};
 
 /// The open jobs of one worker, whose server identifies jobs by `I`. Ids may start over with the server, and a job may be
 /// delivered again while the handler that has lost it still runs.
@@ -67,12 +67,7 @@ impl<I: PartialEq + Debug> OpenJobs<I> {
 
     /// A handler gets its job; returns a ticket.
     pub fn begin(&self, id: I, body: &[u8], is_lost: impl Fn() -> bool + Send + 'static) -> u64 {
-        let key = key_of(body).unwrap_or_else(|| {
-            let what = format!("a body that nobody put: {}", body.escape_ascii());
-            self.stage.ledger.problem(what);
-            0
-        });
-        self.stage.ledger.delivered(self.actor, key);
+        let key = self.stage.ledger.came(self.actor, body);
         let mut jobs = self.jobs.lock().unwrap();
         jobs.tickets += 1;
         let ticket = jobs.tickets;

@@ -7,9 +7,16 @@ use std::{
     time::{Duration, Instant},
 };
 
+use fixtures::history::Fate;
 use tempfile::TempDir;
 
-use crate::{ledger::Ledger, options::Options, pace::Pace};
+use crate::{
+    body::{Fated, fate_of},
+    ledger::{Ledger, count},
+    options::Options,
+    pace::Pace,
+    rng::Rng,
+};
 
 /// A folder for a server's files: in memory, if possible. A killed process loses nothing that it has written, whatever
 /// the disk; but a disk that others keep busy would set the pace.
@@ -95,6 +102,22 @@ impl Stage {
             tokio::time::sleep(LOOK).await;
         }
         !self.is_calm()
+    }
+
+    /// The fate of a submission, whose caller now and then leaves before the answer.
+    pub async fn fate_for_caller<T, E: Fated>(
+        &self,
+        rng: &mut Rng,
+        submission: impl Future<Output = Result<T, E>>,
+    ) -> Fate {
+        let patience = if rng.one_in(100) { rng.millis(20) } else { Duration::MAX };
+        match tokio::time::timeout(patience, submission).await {
+            Ok(outcome) => fate_of(&outcome),
+            Err(_) => {
+                count(&self.ledger.counts.cancelled);
+                Fate::Unknown
+            }
+        }
     }
 
     /// Sleeps, at most until the calm; returns whether the calm has not started.

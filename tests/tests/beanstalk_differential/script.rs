@@ -18,6 +18,8 @@ use crate::beanstalk_differential::{
 enum Action {
     /// This connection sends this; `;` stands for CRLF.
     Say(usize, &'static str),
+    /// The same, and continues once it has had this many further replies.
+    Ask(usize, &'static str, usize),
     /// Continues once this connection has had this many further replies.
     Hear(usize, usize),
     /// The same, while a second connection makes the real server check its reservations.
@@ -34,7 +36,7 @@ enum Action {
     Drain,
 }
 
-use Action::{Close, Drain, HalfClose, Hear, HearNudging, Say};
+use Action::{Ask, Close, Drain, HalfClose, Hear, HearNudging, Say};
 
 fn run(script: &[Action]) {
     let Some(mut replies) = both(script) else { return };
@@ -72,8 +74,10 @@ fn play(script: &[Action], address: SocketAddr, drain: impl Fn()) -> Replies {
     let mut conversation = Conversation::new(address);
     for action in script {
         match action {
-            Say(connection, text) => {
-                conversation.say(*connection, text.replace(';', "\r\n").as_bytes());
+            Say(connection, text) => conversation.say(*connection, text),
+            Ask(connection, text, count) => {
+                conversation.say(*connection, text);
+                conversation.hear(*connection, *count, None);
             }
             Hear(connection, count) => conversation.hear(*connection, *count, None),
             HearNudging(connection, count, holder) => {
@@ -90,16 +94,12 @@ fn play(script: &[Action], address: SocketAddr, drain: impl Fn()) -> Replies {
 #[test]
 fn an_expired_job_goes_to_a_waiting_reserve() {
     run(&[
-        Say(0, "put 7 0 1 1;x;reserve;"),
-        Hear(0, 2),
+        Ask(0, "put 7 0 1 1;x;reserve;", 2),
         Say(1, "reserve;"),
         HearNudging(1, 1, 0),
-        Say(1, "stats-job 1;"),
-        Hear(1, 1),
-        Say(0, "delete 1;release 1 0 0;bury 1 0;touch 1;"),
-        Hear(0, 4),
-        Say(1, "delete 1;"),
-        Hear(1, 1),
+        Ask(1, "stats-job 1;", 1),
+        Ask(0, "delete 1;release 1 0 0;bury 1 0;touch 1;", 4),
+        Ask(1, "delete 1;", 1),
     ]);
 }
 
@@ -107,44 +107,37 @@ fn an_expired_job_goes_to_a_waiting_reserve() {
 fn the_old_holder_may_delete_an_expired_job_that_is_ready() {
     run(&[
         // The second job shows, by becoming ready later, that the first has expired.
-        Say(0, "put 0 0 1 1;x;reserve;use later;put 0 3 60 1;y;"),
-        Hear(0, 4),
+        Ask(0, "put 0 0 1 1;x;reserve;use later;put 0 3 60 1;y;", 4),
         Say(1, "watch later;ignore default;reserve;"),
         HearNudging(1, 3, 0),
-        Say(1, "stats-job 1;"),
-        Hear(1, 1),
-        Say(0, "touch 1;delete 1;stats-tube default;"),
-        Hear(0, 3),
+        Ask(1, "stats-job 1;", 1),
+        Ask(0, "touch 1;delete 1;stats-tube default;", 3),
     ]);
 }
 
 #[test]
 fn a_waiting_holder_gets_deadline_soon() {
     run(&[
-        Say(0, "put 0 0 2 1;x;reserve;reserve-with-timeout 30;"),
-        Hear(0, 3),
-        Say(0, "reserve;reserve-with-timeout 0;delete 1;reserve-with-timeout 0;"),
-        Hear(0, 4),
+        Ask(0, "put 0 0 2 1;x;reserve;reserve-with-timeout 30;", 3),
+        Ask(0, "reserve;reserve-with-timeout 0;delete 1;reserve-with-timeout 0;", 4),
     ]);
 }
 
 #[test]
 fn with_a_ttr_of_one_second_the_deadline_is_always_soon() {
-    run(&[Say(0, "put 0 0 1 1;x;reserve;reserve;delete 1;reserve-with-timeout 0;"), Hear(0, 5)]);
+    run(&[Ask(0, "put 0 0 1 1;x;reserve;reserve;delete 1;reserve-with-timeout 0;", 5)]);
 }
 
 #[test]
 fn a_ready_job_beats_deadline_soon() {
-    run(&[Say(0, "put 0 0 1 1;x;put 0 0 60 1;y;reserve;reserve;reserve;"), Hear(0, 5)]);
+    run(&[Ask(0, "put 0 0 1 1;x;put 0 0 60 1;y;reserve;reserve;reserve;", 5)]);
 }
 
 #[test]
 fn a_ready_job_in_a_paused_tube_does_not_prevent_deadline_soon() {
     run(&[
-        Say(0, "put 0 0 1 1;x;put 0 0 60 1;y;reserve;pause-tube default 30;reserve;"),
-        Hear(0, 5),
-        Say(0, "reserve-with-timeout 0;reserve-job 2;"),
-        Hear(0, 2),
+        Ask(0, "put 0 0 1 1;x;put 0 0 60 1;y;reserve;pause-tube default 30;reserve;", 5),
+        Ask(0, "reserve-with-timeout 0;reserve-job 2;", 2),
     ]);
 }
 
@@ -152,76 +145,59 @@ fn a_ready_job_in_a_paused_tube_does_not_prevent_deadline_soon() {
 fn a_delayed_job_goes_to_a_waiting_reserve() {
     run(&[
         Say(0, "reserve;"),
-        Say(1, "put 5 1 60 1;x;peek-delayed;"),
-        Hear(1, 2),
+        Ask(1, "put 5 1 60 1;x;peek-delayed;", 2),
         Hear(0, 1),
-        Say(0, "stats-job 1;"),
-        Hear(0, 1),
+        Ask(0, "stats-job 1;", 1),
     ]);
 }
 
 #[test]
 fn the_end_of_a_pause_wakes_waiting_reserves() {
     run(&[
-        Say(0, "pause-tube default 1;put 0 0 60 1;x;reserve-with-timeout 0;reserve;"),
-        Hear(0, 4),
-        Say(0, "stats-tube default;"),
-        Hear(0, 1),
+        Ask(0, "pause-tube default 1;put 0 0 60 1;x;reserve-with-timeout 0;reserve;", 4),
+        Ask(0, "stats-tube default;", 1),
     ]);
 }
 
 #[test]
 fn a_zero_pause_ends_the_pause_and_wakes_reserves() {
     run(&[
-        Say(0, "put 0 0 60 1;x;pause-tube default 1000;reserve-with-timeout 0;"),
-        Hear(0, 3),
+        Ask(0, "put 0 0 60 1;x;pause-tube default 1000;reserve-with-timeout 0;", 3),
         Say(1, "reserve;"),
-        Say(0, "peek-ready;pause-tube default 0;"),
-        Hear(0, 2),
+        Ask(0, "peek-ready;pause-tube default 0;", 2),
         Hear(1, 1),
-        Say(0, "stats-tube default;"),
-        Hear(0, 1),
+        Ask(0, "stats-tube default;", 1),
     ]);
 }
 
 #[test]
 fn a_pipeline_continues_after_a_reserve_timeout() {
     run(&[
-        Say(0, "reserve-with-timeout 1;list-tube-used;put 0 0 60 1;x;reserve-with-timeout 1;"),
-        Hear(0, 4),
-        Say(0, "stats;"),
-        Hear(0, 1),
+        Ask(0, "reserve-with-timeout 1;list-tube-used;put 0 0 60 1;x;reserve-with-timeout 1;", 4),
+        Ask(0, "stats;", 1),
     ]);
 }
 
 #[test]
 fn touch_restores_the_full_time() {
     run(&[
-        Say(0, "put 0 0 2 1;x;reserve;reserve-with-timeout 30;touch 1;stats-job 1;"),
-        Hear(0, 5),
+        Ask(0, "put 0 0 2 1;x;reserve;reserve-with-timeout 30;touch 1;stats-job 1;", 5),
         // Again a second before the new deadline.
-        Say(0, "reserve-with-timeout 30;touch 1;"),
-        Hear(0, 2),
+        Ask(0, "reserve-with-timeout 30;touch 1;", 2),
         Say(1, "reserve;"),
         HearNudging(1, 1, 0),
-        Say(1, "stats-job 1;"),
-        Hear(1, 1),
+        Ask(1, "stats-job 1;", 1),
     ]);
 }
 
 #[test]
 fn jobs_go_to_waiting_connections_in_the_server_s_order() {
     run(&[
-        Say(0, "reserve;"),
-        Hear(0, 0),
-        Say(1, "reserve;"),
-        Hear(1, 0),
-        Say(2, "reserve;"),
-        Hear(2, 0),
-        Say(3, "reserve;"),
-        Hear(3, 0),
-        Say(4, "put 0 0 60 1;a;put 0 0 60 1;b;put 0 0 60 1;c;put 0 0 60 1;d;"),
-        Hear(4, 4),
+        Ask(0, "reserve;", 0),
+        Ask(1, "reserve;", 0),
+        Ask(2, "reserve;", 0),
+        Ask(3, "reserve;", 0),
+        Ask(4, "put 0 0 60 1;a;put 0 0 60 1;b;put 0 0 60 1;c;put 0 0 60 1;d;", 4),
         Hear(0, 1),
         Hear(1, 1),
         Hear(2, 1),
@@ -232,17 +208,13 @@ fn jobs_go_to_waiting_connections_in_the_server_s_order() {
 #[test]
 fn jobs_of_a_closed_connection_go_to_waiting_reserves() {
     run(&[
-        Say(0, "put 3 0 60 1;a;put 2 0 60 1;b;put 1 0 60 1;c;reserve;reserve;reserve;"),
-        Hear(0, 6),
-        Say(1, "reserve;"),
-        Hear(1, 0),
-        Say(2, "reserve;"),
-        Hear(2, 0),
+        Ask(0, "put 3 0 60 1;a;put 2 0 60 1;b;put 1 0 60 1;c;reserve;reserve;reserve;", 6),
+        Ask(1, "reserve;", 0),
+        Ask(2, "reserve;", 0),
         Close(0),
         Hear(1, 1),
         Hear(2, 1),
-        Say(1, "stats-job 1;stats-job 2;stats-job 3;"),
-        Hear(1, 3),
+        Ask(1, "stats-job 1;stats-job 2;stats-job 3;", 3),
     ]);
 }
 
@@ -252,7 +224,7 @@ fn a_half_closed_connection_ends_its_wait_and_finishes_its_pipeline() {
         true => "put 0 60 60 1;x;reserve-job 1;reserve;list-tube-used;stats-job 1;",
         false => "put 0 0 60 1;x;reserve-with-timeout 0;reserve;list-tube-used;stats-job 1;",
     };
-    run(&[Say(0, held), Hear(0, 2), HalfClose(0), Hear(0, 3), Say(1, "reserve;"), Hear(1, 1)]);
+    run(&[Ask(0, held, 2), HalfClose(0), Hear(0, 3), Ask(1, "reserve;", 1)]);
 }
 
 #[test]
@@ -262,12 +234,9 @@ fn a_draining_server_reads_bodies_and_uses_up_ids() {
         return;
     }
     run(&[
-        Say(0, "put 0 0 60 1;x;"),
-        Hear(0, 1),
+        Ask(0, "put 0 0 60 1;x;", 1),
         Drain,
-        Say(0, "put 0 0 60 1;y;put 0 0 60 1;yyyput 0 0 60 1 ;use t;put 9 9 60 0;;"),
-        Hear(0, 5),
-        Say(0, "reserve;release 1 0 0;kick 1;stats-tube default;list-tubes;"),
-        Hear(0, 5),
+        Ask(0, "put 0 0 60 1;y;put 0 0 60 1;yyyput 0 0 60 1 ;use t;put 9 9 60 0;;", 5),
+        Ask(0, "reserve;release 1 0 0;kick 1;stats-tube default;list-tubes;", 5),
     ]);
 }

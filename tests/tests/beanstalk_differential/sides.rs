@@ -361,8 +361,9 @@ impl Conversation {
         Conversation { clients, control: Client::connect(address), heard }
     }
 
-    pub(crate) fn say(&mut self, connection: usize, bytes: &[u8]) {
-        self.clients[connection].send(bytes);
+    /// Sends text in which `;` stands for CRLF.
+    pub(crate) fn say(&mut self, connection: usize, text: &str) {
+        self.clients[connection].send(text.replace(';', "\r\n").as_bytes());
     }
 
     /// Waits for further replies of one connection; for none, until the server has read what it

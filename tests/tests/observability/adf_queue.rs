@@ -16,7 +16,9 @@ use adf_queue_client::{
 use fixtures::{adf_queue::Server, fault::Fault};
 use queue_core::proof::runtime;
 
-use super::record::{SENTINEL, by_awaiting, by_blocking, check, closed, find, record_of};
+use super::record::{
+    SENTINEL, by_awaiting, by_blocking, check, check_connections, closed, find, record_of,
+};
 use super::running::{in_both_faces, starts, words};
 
 /// A name that does not stay on its line.
@@ -58,10 +60,8 @@ fn check_numbers(metrics: &Metrics) {
 }
 
 fn check_client(record: &[String]) {
-    check(record);
     let system = "messaging.system=\"adf_queue\"";
-    find(record, &["INFO", "connected", system, "server.address=127.0.0.1", "server.port="]);
-    find(record, &["adf_queue_connect", "close"]);
+    check_connections(record, system, "adf_queue_connect");
     find(
         record,
         &[
@@ -108,13 +108,6 @@ fn check_client(record: &[String]) {
         record,
         &["the request failed", "error.type=\"queue_not_found\"", "fate=Refused", "request_id="],
     );
-    find(record, &["WARN", "the connection was lost", "server.port="]);
-    find(record, &["waiting before the next attempt", "delay_ms="]);
-    find(
-        record,
-        &["WARN", "no connection", "error.type=\"connect\"", "error=cannot connect to 127.0.0.1:"],
-    );
-    find(record, &["error.type=\"tls\""]);
     find(record, &["pulling over HTTP", "messaging.destination.name=/q", "request_id="]);
 }
 

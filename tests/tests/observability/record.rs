@@ -6,12 +6,12 @@ macro_rules! by_awaiting {
     (call $call:expr) => {
         $call.await
     };
-    (all $stream:expr) => {
+    (all $stream:expr) => {{
         let mut stream = $stream;
         while let Some(item) = stream.next().await {
-            item.unwrap();
+            let _ = item.unwrap();
         }
-    };
+    }};
     (pairs $stream:expr) => {
         let mut stream = $stream;
         while let Some((_, item)) = stream.next().await {
@@ -20,6 +20,9 @@ macro_rules! by_awaiting {
     };
     (within $span:expr, $call:expr) => {
         tracing::Instrument::instrument($call, $span).await
+    };
+    (receipt $receipt:expr) => {
+        $receipt.await
     };
 }
 
@@ -30,7 +33,7 @@ macro_rules! by_blocking {
     };
     (all $iterator:expr) => {
         for item in $iterator {
-            item.unwrap();
+            let _ = item.unwrap();
         }
     };
     (pairs $iterator:expr) => {
@@ -40,6 +43,9 @@ macro_rules! by_blocking {
     };
     (within $span:expr, $call:expr) => {
         $span.in_scope(|| $call)
+    };
+    (receipt $receipt:expr) => {
+        $receipt.wait()
     };
 }
 
@@ -103,6 +109,19 @@ pub(crate) fn check(record: &[String]) {
         assert!(!event.contains(SENTINEL), "{event}");
         assert!(!event.contains("_client::"), "the target is the crate's name: {event}");
     }
+}
+
+/// As [`check`], for a client of this system whose connections have this span: one was made, one was lost, and others
+/// could not be made, over TCP and TLS.
+pub(crate) fn check_connections(record: &[String], system: &str, span: &str) {
+    check(record);
+    find(record, &["INFO", "connected", system, "server.address=127.0.0.1", "server.port="]);
+    find(record, &[span, "close"]);
+    find(record, &["WARN", "the connection was lost", "server.port="]);
+    find(record, &["waiting before the next attempt", "delay_ms="]);
+    let failed = ["error.type=\"connect\"", "error=cannot connect to 127.0.0.1:"];
+    find(record, &[&["WARN", "no connection"], &failed[..]].concat());
+    find(record, &["error.type=\"tls\""]);
 }
 
 /// Whether everything that is reported about a span once it is closed contains all of these, and how many there are.

@@ -27,7 +27,7 @@ use crate::{
     kinds::{Kind, Kinds},
     outcome::Outcome as SeedOutcome,
     rng::Rng,
-    stage::{Defect, LONGEST_DELAY, PATIENCE, Stage},
+    stage::{Defect, PATIENCE, Stage, strike},
     world::{Weather, World},
 };
 
@@ -172,18 +172,12 @@ pub async fn in_order(seed: u64) -> Report {
 fn fault(kinds: Kinds, rng: &mut Rng) -> Option<Fault> {
     let names = ["rpush", "lpush", "pull", "delete", "rcancel", "count", "createqueue", "upgrade"];
     let name = names[rng.below(8) as usize];
-    let strike = Fault::nth(1 + rng.below(30)).of(name);
+    let fault = Fault::nth(1 + rng.below(30)).of(name);
     let of =
         [Kind::Delay, Kind::Silence, Kind::CutReply, Kind::ResetReply, Kind::Chunks, Kind::Denial];
     let may_deny = ["rpush", "lpush", "pull"].contains(&name);
-    Some(match kinds.pick(if may_deny { &of } else { &of[..5] }, rng)? {
-        Kind::Denial => strike.reply("server is full."),
-        Kind::Delay => strike.delay(rng.millis(LONGEST_DELAY.as_millis() as u64)),
-        Kind::Silence => strike.hang(),
-        Kind::CutReply => strike.cut_after(rng.below(40) as usize),
-        Kind::ResetReply => strike.reset_after(rng.below(40) as usize),
-        _ => strike.chunks(1 + rng.below(5) as usize),
-    })
+    let kind = kinds.pick(if may_deny { &of } else { &of[..5] }, rng)?;
+    Some(strike(fault, kind, "server is full.", 40, rng))
 }
 
 /// The messages still held although there was time to end them, and those that wait to be pulled.

@@ -29,7 +29,7 @@ use crate::{
     kinds::{Kind, Kinds},
     outcome::Outcome as SeedOutcome,
     rng::Rng,
-    stage::{Defect, LONGEST_DELAY, PATIENCE, Stage},
+    stage::{Defect, PATIENCE, Stage, strike},
     world::World,
 };
 
@@ -98,19 +98,12 @@ fn tube_of(consumer: usize) -> String {
 fn fault(kinds: Kinds, rng: &mut Rng) -> Option<Fault> {
     let verbs = ["put", "delete", "touch", "reserve-with-timeout", "release", "stats-job"];
     let verb = verbs[rng.below(6) as usize];
-    let strike = Fault::nth(1 + rng.below(30)).of(verb);
+    let fault = Fault::nth(1 + rng.below(30)).of(verb);
     let denials = ["OUT_OF_MEMORY", "INTERNAL_ERROR", "DRAINING"];
     let denial = denials[rng.below(if verb == "put" { 3 } else { 2 }) as usize];
     let of =
         [Kind::Denial, Kind::Delay, Kind::Silence, Kind::CutReply, Kind::ResetReply, Kind::Chunks];
-    Some(match kinds.pick(&of, rng)? {
-        Kind::Denial => strike.reply(denial),
-        Kind::Delay => strike.delay(rng.millis(LONGEST_DELAY.as_millis() as u64)),
-        Kind::Silence => strike.hang(),
-        Kind::CutReply => strike.cut_after(rng.below(12) as usize),
-        Kind::ResetReply => strike.reset_after(rng.below(12) as usize),
-        _ => strike.chunks(1 + rng.below(5) as usize),
-    })
+    Some(strike(fault, kinds.pick(&of, rng)?, denial, 12, rng))
 }
 
 /// The jobs in the server, in whatever state.

@@ -2,13 +2,10 @@
 //! is delivered, and only once.
 
 use std::{
-    future::poll_fn,
-    pin::pin,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering},
     },
-    task::Poll,
     time::Duration,
 };
 
@@ -16,6 +13,7 @@ use fixtures::{
     gearmand::PacketType,
     history::{Checker, Event, Fate, Key, Report, Rules},
 };
+use queue_core::proof::drop_after;
 use tokio::{
     task::JoinHandle,
     time::{Instant, sleep, timeout},
@@ -87,10 +85,10 @@ impl Shared {
 
     /// Waits like a caller that may give up: after some time, or after this number of polls. Counts that.
     async fn ask<T>(&self, rng: &mut Rng, wait: impl Future<Output = T>) -> Option<T> {
-        let polls = if rng.one_in(3) { 1 + rng.below(3) } else { u64::MAX };
+        let polls = if rng.one_in(3) { 1 + rng.below(3) as usize } else { usize::MAX };
         let patience = if self.is_closing() { Duration::from_secs(5) } else { rng.millis(6) };
-        let polls = if self.is_closing() { u64::MAX } else { polls };
-        let mut got = timeout(patience, polled(wait, polls)).await.unwrap_or_default();
+        let polls = if self.is_closing() { usize::MAX } else { polls };
+        let mut got = timeout(patience, drop_after(polls, wait)).await.unwrap_or_default();
         if self.loses && !self.is_closing() && rng.one_in(3) {
             got = None;
         }
@@ -139,21 +137,6 @@ impl Shared {
         let checker = Arc::into_inner(self.checker).expect("all actors have ended");
         checker.into_inner().unwrap().finish()
     }
-}
-
-/// Polls a future at most this often; `None` if it is then given up.
-async fn polled<F: Future>(future: F, times: u64) -> Option<F::Output> {
-    let mut future = pin!(future);
-    let mut left = times;
-    poll_fn(|cx| {
-        left -= 1;
-        match future.as_mut().poll(cx) {
-            Poll::Ready(output) => Poll::Ready(Some(output)),
-            Poll::Pending if left == 0 => Poll::Ready(None),
-            Poll::Pending => Poll::Pending,
-        }
-    })
-    .await
 }
 
 /// Reserves of beanstalkd.

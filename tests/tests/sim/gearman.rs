@@ -25,7 +25,7 @@ use crate::{
     kinds::{Kind, Kinds},
     outcome::Outcome as SeedOutcome,
     rng::Rng,
-    stage::{Defect, LONGEST_DELAY, PATIENCE, Stage},
+    stage::{Defect, PATIENCE, Stage, strike},
     world::World,
 };
 
@@ -83,18 +83,13 @@ fn fault(kinds: Kinds, rng: &mut Rng) -> Option<Fault> {
         "CAN_DO",
         "OPTION_REQ",
     ][rng.below(8) as usize];
-    let strike = Fault::nth(1 + rng.below(30)).of(name);
+    let fault = Fault::nth(1 + rng.below(30)).of(name);
     let of =
         [Kind::Delay, Kind::Silence, Kind::CutReply, Kind::ResetReply, Kind::Chunks, Kind::Denial];
     let may_deny = name.starts_with("SUBMIT");
-    Some(match kinds.pick(if may_deny { &of } else { &of[..5] }, rng)? {
-        Kind::Denial => strike.reply(r"ERROR QUEUE_ERROR\0Job queue is full"),
-        Kind::Delay => strike.delay(rng.millis(LONGEST_DELAY.as_millis() as u64)),
-        Kind::Silence => strike.hang(),
-        Kind::CutReply => strike.cut_after(rng.below(30) as usize),
-        Kind::ResetReply => strike.reset_after(rng.below(30) as usize),
-        _ => strike.chunks(1 + rng.below(5) as usize),
-    })
+    let denial = r"ERROR QUEUE_ERROR\0Job queue is full";
+    let kind = kinds.pick(if may_deny { &of } else { &of[..5] }, rng)?;
+    Some(strike(fault, kind, denial, 30, rng))
 }
 
 fn server_of(job: &JobHandle) -> &Address {

@@ -2,26 +2,23 @@
 
 use std::time::Duration;
 
-/// SplitMix64.
+use queue_core::Random;
+
 #[derive(Clone, Debug)]
-pub struct Rng(u64);
+pub struct Rng(Random);
 
 impl Rng {
     pub fn new(seed: u64) -> Self {
-        Rng(seed)
+        Rng(Random::new(seed))
     }
 
     pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.next_u64()
     }
 
     /// An independent generator.
     pub fn fork(&mut self) -> Self {
-        Rng(self.next())
+        Rng::new(self.next())
     }
 
     /// A number below `bound`, which is not 0.

@@ -65,6 +65,18 @@ impl Defect {
     ];
 }
 
+/// The fault of this kind. A denial is this reply, and fewer than `most` bytes of a reply pass before it is cut.
+pub fn strike(fault: Fault, kind: Kind, denial: &str, most: u64, rng: &mut Rng) -> Fault {
+    match kind {
+        Kind::Denial => fault.reply(denial),
+        Kind::Delay => fault.delay(rng.millis(LONGEST_DELAY.as_millis() as u64)),
+        Kind::Silence => fault.hang(),
+        Kind::CutReply => fault.cut_after(rng.below(most) as usize),
+        Kind::ResetReply => fault.reset_after(rng.below(most) as usize),
+        _ => fault.chunks(1 + rng.below(5) as usize),
+    }
+}
+
 /// Where the actors of one seed meet; clones share it.
 #[derive(Clone)]
 pub struct Stage {

@@ -6,12 +6,7 @@ use adf_queue_client::{Client, Delivery, ErrorKind, Result, blocking};
 use fixtures::history::{Fate, Key};
 
 use super::{Connections, connect_options};
-use crate::{
-    body::{fate_of, key_of},
-    ledger::count,
-    rng::Rng,
-    stage::Stage,
-};
+use crate::{body::fate_of, ledger::count, rng::Rng, stage::Stage};
 
 /// Who pulls, and where.
 pub struct Consumer {
@@ -98,12 +93,7 @@ impl Consumer {
 
     /// Records a delivery, whose body has to be one of ours, and chooses its end.
     fn begin(&self, pulled: &Delivery, rng: &mut Rng) -> (Key, End) {
-        let key = key_of(pulled.body()).unwrap_or_else(|| {
-            let what = format!("a body that nobody pushed: {}", pulled.body().escape_ascii());
-            self.stage.ledger.problem(what);
-            0
-        });
-        self.stage.ledger.delivered(self.actor, key);
+        let key = self.stage.ledger.came(self.actor, pulled.body());
         let end = match rng.below(100) {
             _ if self.stage.is_calm() => End::Delete,
             0 => End::Left,

@@ -3,28 +3,13 @@
 use std::{thread, time::Duration};
 
 use beanstalk_client::{
-    Client, ConnectOptions, ErrorKind, Job, JobRef, Reserved, Result, blocking,
+    Client, ConnectOptions, ErrorKind, JobRef, Reserved, Result, blocking,
     protocol::{Delete, ReserveWithTimeout},
 };
-use fixtures::history::{Fate, Key};
+use fixtures::history::Fate;
 
 use super::{Connections, Part, TUBE, connect_options};
-use crate::{
-    body::{fate_of, key_of},
-    ledger::count,
-    rng::Rng,
-    stage::Stage,
-};
-
-/// Records a delivery; the body has to be one of ours.
-fn deliver(stage: &Stage, actor: u32, job: &Job) -> Key {
-    let key = key_of(&job.body).unwrap_or_else(|| {
-        stage.ledger.problem(format!("a body that nobody put: {}", job.body.escape_ascii()));
-        0
-    });
-    stage.ledger.delivered(actor, key);
-    key
-}
+use crate::{body::fate_of, ledger::count, rng::Rng};
 
 impl Part {
     /// Sometimes reserves without waiting for the answer, which must lose no job.
@@ -53,7 +38,7 @@ impl Part {
                 tokio::time::sleep(rng.millis(200)).await;
                 continue;
             };
-            let key = deliver(&stage, actor, &job);
+            let key = stage.ledger.came(actor, &job.body);
             tokio::time::sleep(rng.millis(5)).await;
             stage.ledger.finish(actor, key);
             let outcome = client.delete(&job).await;
@@ -84,7 +69,7 @@ impl Part {
                 }
                 continue;
             };
-            let key = deliver(&stage, actor, &job);
+            let key = stage.ledger.came(actor, &job.body);
             thread::sleep(rng.millis(5));
             stage.ledger.finish(actor, key);
             // Requests the next job only if a worker will take it.

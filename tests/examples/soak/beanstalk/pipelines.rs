@@ -32,14 +32,10 @@ impl Part {
         let mut connections = Connections::default();
         let mut client: Option<Client> = None;
         while stage.turn_async(&mut pace).await {
-            let connected = match client.take() {
-                Some(client) => client,
-                None => match connect(&options).await {
-                    Ok(client) => client,
-                    Err(_) => continue,
-                },
-            };
-            let client = client.insert(connected);
+            if client.is_none() {
+                client = connect(&options).await.ok();
+            }
+            let Some(client) = &mut client else { continue };
             connections.see(&stage, Some(client.epoch()));
             let (keys, puts) = batch(&stage, actor, &mut rng);
             let mut replies = client.call_many(puts);
@@ -61,14 +57,10 @@ impl Part {
         let mut connections = Connections::default();
         let mut client: Option<blocking::Client> = None;
         while stage.turn(&mut pace) {
-            let connected = match client.take() {
-                Some(client) => client,
-                None => match connect_blocking(&options) {
-                    Ok(client) => client,
-                    Err(_) => continue,
-                },
-            };
-            let client = client.insert(connected);
+            if client.is_none() {
+                client = connect_blocking(&options).ok();
+            }
+            let Some(client) = &mut client else { continue };
             connections.see(&stage, Some(client.epoch()));
             let (keys, puts) = batch(&stage, actor, &mut rng);
             let mut keys = keys.into_iter();

@@ -7,12 +7,10 @@ use std::{
 };
 
 use beanstalk_client::{Delivery, Producer, ProducerOptions, ProducerReport, blocking};
-use fixtures::history::Fate;
 
 use super::{PATIENCE, Part, TUBE, connect_options, put_options};
 use crate::{
     body::{body_of, fate_of},
-    ledger::count,
     pace::Pace,
     rng::Rng,
     stage::Stage,
@@ -83,16 +81,7 @@ async fn call(
         let key = stage.ledger.submit(actor, Some(PATIENCE), delivery == Delivery::AtLeastOnce);
         let body = body_of(key, &mut rng);
         let put = producer.put(TUBE, &body, put_options(&mut rng));
-        let fate = if rng.one_in(100) {
-            if let Ok(outcome) = tokio::time::timeout(rng.millis(20), put).await {
-                fate_of(&outcome)
-            } else {
-                count(&stage.ledger.counts.cancelled);
-                Fate::Unknown
-            }
-        } else {
-            fate_of(&put.await)
-        };
+        let fate = stage.fate_for_caller(&mut rng, put).await;
         stage.ledger.submitted(actor, key, fate);
     }
 }

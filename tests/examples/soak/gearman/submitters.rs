@@ -13,7 +13,6 @@ use super::{
 };
 use crate::{
     body::{body_of, fate_of},
-    ledger::count,
     pace::Pace,
     rng::Rng,
     stage::Stage,
@@ -68,16 +67,7 @@ impl Submitter {
             let body = body_of(key, &mut rng);
             let options = SubmitOptions::default().idempotent(self.idempotent);
             let submit = client.submit_background(WORK, &body, options);
-            let fate = if rng.one_in(100) {
-                if let Ok(outcome) = tokio::time::timeout(rng.millis(20), submit).await {
-                    fate_of(&outcome)
-                } else {
-                    count(&self.stage.ledger.counts.cancelled);
-                    Fate::Unknown
-                }
-            } else {
-                fate_of(&submit.await)
-            };
+            let fate = self.stage.fate_for_caller(&mut rng, submit).await;
             self.stage.ledger.submitted(actor, key, fate);
         }
     }

@@ -12,7 +12,7 @@ use fixtures::history::{Fate, Key};
 use gearman_client::{Failure, Worker, WorkerOptions, blocking};
 
 use super::{Ending, WORK, connect_options, result_of};
-use crate::{ON_PURPOSE, body::key_of, rng::Rng, stage::Stage};
+use crate::{ON_PURPOSE, rng::Rng, stage::Stage};
 
 pub struct Plan {
     pub stage: Arc<Stage>,
@@ -30,7 +30,7 @@ impl Plan {
             .register(WORK, move |job| {
                 let context = handler.clone();
                 async move {
-                    let key = context.begin(&job.workload);
+                    let key = context.stage.ledger.came(context.actor, &job.workload);
                     tokio::time::sleep(context.takes()).await;
                     let _ = job.status(1, 2).await;
                     context.end(key)
@@ -46,7 +46,7 @@ impl Plan {
         let mut worker = blocking::Worker::new(options).expect("the options are good");
         let context = HandlerContext::new(&self, &mut rng);
         let handler = move |job: &mut blocking::JobContext<'_>| {
-            let key = context.begin(&job.workload);
+            let key = context.stage.ledger.came(context.actor, &job.workload);
             thread::sleep(context.takes());
             let _ = job.status(1, 2);
             context.end(key)
@@ -74,7 +74,7 @@ impl Plan {
             let patience = Duration::from_millis(100);
             let next = tokio::time::timeout(patience, worker.next_job()).await;
             let Ok(job) = next else { continue };
-            let key = context.begin(&job.workload);
+            let key = context.stage.ledger.came(context.actor, &job.workload);
             tokio::time::sleep(context.takes()).await;
             context.note_end(key);
             let _ = match Ending::of(key) {
@@ -99,7 +99,7 @@ impl Plan {
         worker.can_do(WORK, None).expect("the name is good");
         while !self.stage.is_over() {
             let Ok(Some(job)) = worker.next_job(Duration::from_millis(200)) else { continue };
-            let key = context.begin(&job.workload);
+            let key = context.stage.ledger.came(context.actor, &job.workload);
             thread::sleep(context.takes());
             context.note_end(key);
             let _ = match Ending::of(key) {
@@ -141,16 +141,6 @@ impl HandlerContext {
     fn new(plan: &Plan, rng: &mut Rng) -> Self {
         let rng = Arc::new(Mutex::new(rng.fork()));
         HandlerContext { stage: plan.stage.clone(), actor: plan.actor, rng }
-    }
-
-    fn begin(&self, workload: &[u8]) -> Key {
-        let key = key_of(workload).unwrap_or_else(|| {
-            let what = format!("a workload that nobody submitted: {}", workload.escape_ascii());
-            self.stage.ledger.problem(what);
-            0
-        });
-        self.stage.ledger.delivered(self.actor, key);
-        key
     }
 
     fn takes(&self) -> Duration {
