@@ -6,12 +6,12 @@
 pub(crate) mod model;
 
 #[cfg(shuttle)]
-pub use self::model::{Condvar, Mutex, MutexGuard, WaitTimeoutResult, thread};
+pub use self::model::{Condvar, Mutex, MutexGuard, thread};
 #[cfg(shuttle)]
 pub use shuttle::{sync::atomic, thread_local};
 #[cfg(not(shuttle))]
 pub use std::{
-    sync::{Condvar, Mutex, MutexGuard, WaitTimeoutResult, atomic},
+    sync::{Condvar, Mutex, MutexGuard, atomic},
     thread, thread_local,
 };
 

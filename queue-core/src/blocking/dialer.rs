@@ -6,19 +6,15 @@ use std::{
 };
 
 use super::TimedStream;
-#[cfg(not(shuttle))]
-use crate::now;
-use crate::{earliest, sync::spawn};
+use crate::{earliest, now, sync::spawn};
 
 pub(super) enum Dialer<F> {
     /// In the caller's thread. Gets the index of a server, and the deadline.
     Here(Box<dyn FnMut(usize, Option<Instant>) -> Result<TimedStream, F> + Send>),
-    #[cfg(not(shuttle))]
     DialThread(DialThread<F>),
 }
 
 /// Makes connections to one server, each in its own thread, which ends with the attempt.
-#[cfg(not(shuttle))]
 pub(super) struct DialThread<F> {
     /// Gets the deadline.
     start: Box<dyn Fn(Option<Instant>) -> DialAttempt<F> + Send>,
@@ -26,7 +22,6 @@ pub(super) struct DialThread<F> {
     attempt: Option<(Option<Instant>, DialAttempt<F>)>,
 }
 
-#[cfg(not(shuttle))]
 type DialAttempt<F> = mpsc::Receiver<Result<TimedStream, F>>;
 
 impl<F> Dialer<F> {
@@ -40,7 +35,6 @@ impl<F> Dialer<F> {
     ) -> Option<Result<TimedStream, F>> {
         match self {
             Dialer::Here(dial) => Some(dial(server, earliest([by, at_most]))),
-            #[cfg(not(shuttle))]
             Dialer::DialThread(aside) => aside.dial(by, at_most),
         }
     }
@@ -49,7 +43,6 @@ impl<F> Dialer<F> {
     pub(super) fn ended(&mut self) -> Option<Result<TimedStream, F>> {
         match self {
             Dialer::Here(_) => None,
-            #[cfg(not(shuttle))]
             Dialer::DialThread(aside) => aside.ended(),
         }
     }
@@ -70,7 +63,6 @@ pub(super) fn aside<T: Send + 'static>(
     ended
 }
 
-#[cfg(not(shuttle))]
 impl<F> DialThread<F> {
     pub(super) fn new(
         connect: impl Fn(Option<Instant>) -> Result<TimedStream, F> + Send + Sync + 'static,

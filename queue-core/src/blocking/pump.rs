@@ -5,9 +5,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-#[cfg(not(shuttle))]
-use super::dialer::DialThread;
-use super::{TimedStream, connect, dialer::Dialer};
+use super::{
+    TimedStream, connect,
+    dialer::{DialThread, Dialer},
+};
 use crate::{
     Deadline, End, Error, Io, Limit, Pulse, Role, ServerOptions, System, earliest,
     exclusive::Exclusive, now, sync::thread,
@@ -59,14 +60,12 @@ impl<F> Wire<F> {
         F: From<Error> + Send + 'static,
     {
         // The model has one thread for each connection.
-        #[cfg(shuttle)]
-        return Self::to(options);
-        #[cfg(not(shuttle))]
-        {
-            let options = options.clone();
-            let connect = move |by| connect(&options, Limit::until(Deadline::Connect, by));
-            Self::dialing(Dialer::DialThread(DialThread::new(connect)))
+        if cfg!(shuttle) {
+            return Self::to(options);
         }
+        let options = options.clone();
+        let connect = move |by| connect(&options, Limit::until(Deadline::Connect, by));
+        Self::dialing(Dialer::DialThread(DialThread::new(connect)))
     }
 
     fn dialing(dialer: Dialer<F>) -> Self {

@@ -2,7 +2,6 @@
 //! that a lost wake-up is a deadlock, which the checker reports.
 
 use std::{
-    fmt,
     ops::{Deref, DerefMut},
     sync::{
         LazyLock, LockResult, PoisonError,
@@ -46,15 +45,6 @@ impl<T> Mutex<T> {
     pub const fn new(value: T) -> Self {
         Mutex(shuttle::sync::Mutex::new(value))
     }
-
-    /// As [`std::sync::Mutex::into_inner`].
-    ///
-    /// # Errors
-    ///
-    /// As the standard library's.
-    pub fn into_inner(self) -> LockResult<T> {
-        self.0.into_inner()
-    }
 }
 
 impl<T: ?Sized> Mutex<T> {
@@ -66,21 +56,6 @@ impl<T: ?Sized> Mutex<T> {
     pub fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
         let guard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(MutexGuard { guard, mutex: self })
-    }
-
-    /// As [`std::sync::Mutex::get_mut`].
-    ///
-    /// # Errors
-    ///
-    /// As the standard library's.
-    pub fn get_mut(&mut self) -> LockResult<&mut T> {
-        self.0.get_mut()
-    }
-}
-
-impl<T: fmt::Debug + ?Sized> fmt::Debug for MutexGuard<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        T::fmt(self, f)
     }
 }
 
