@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use crate::{Deadline, Fate, options::duration::RoundedDuration, text::shorten};
+use crate::{Deadline, Fate, options::duration::rounded, text::shorten};
 
 /// Why a call failed: the kind `K` of failure, whether the server may have acted, and further details `A` of the call.
 ///
@@ -232,7 +232,7 @@ impl Error {
     #[must_use]
     pub fn timed_out_after(which: Deadline, time: impl Into<Option<Duration>>) -> Self {
         let Some(time) = time.into() else { return Self::timed_out(which) };
-        let message = format!("{} of {}", which.message(), RoundedDuration(time));
+        let message = format!("{} of {}", which.message(), rounded(time));
         Self::failed(ErrorKind::Timeout(which), message)
     }
 

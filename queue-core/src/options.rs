@@ -9,8 +9,6 @@ pub(crate) mod serde_forms;
 pub(crate) mod serde_options;
 mod setters;
 
-#[cfg(any(feature = "tokio", feature = "blocking"))]
-use std::io;
 use std::time::Duration;
 
 use crate::{Address, Deadline, Dial, Limit, Measures, RetryPolicy, System};
@@ -64,32 +62,6 @@ impl<S: System> ServerOptions<S> {
     #[must_use]
     pub fn connecting_timeout(&self) -> Duration {
         self.total_timeout.map_or(self.connect_timeout, |total| total.min(self.connect_timeout))
-    }
-
-    /// Sets the connector of the async face; it gets the address.
-    #[doc(hidden)]
-    #[cfg(feature = "tokio")]
-    pub fn set_connector<C, F, T>(&mut self, connect: C)
-    where
-        C: Fn(Address<S>) -> F + Send + Sync + 'static,
-        F: Future<Output = io::Result<T>> + Send + 'static,
-        T: crate::Duplex + 'static,
-    {
-        let address = self.address.clone();
-        self.dial.connector = Some(crate::Connector::new(move || connect(address.clone())));
-    }
-
-    /// Sets the connector of the blocking face; it gets the address and the remaining time.
-    #[doc(hidden)]
-    #[cfg(feature = "blocking")]
-    pub fn set_blocking_connector<C, T>(&mut self, connect: C)
-    where
-        C: Fn(&Address<S>, Option<Duration>) -> io::Result<T> + Send + Sync + 'static,
-        T: crate::blocking::Duplex + 'static,
-    {
-        let address = self.address.clone();
-        let connector = crate::blocking::Connector::new(move |left| connect(&address, left));
-        self.dial.blocking_connector = Some(connector);
     }
 
     /// The error of a deadline of these options.

@@ -120,13 +120,13 @@ impl<F> Wire<F> {
                 break;
             }
             pulse = self.ask(role);
-            if let Some(outcome) = done(role) {
-                self.end_if(pulse);
-                return Poll::Ready(Some(outcome));
-            }
-            if pulse == Pulse::Over {
-                self.end_if(pulse);
-                return Poll::Ready(None);
+            let outcome = done(role);
+            if outcome.is_some() || pulse == Pulse::Over {
+                // The caller may not come back, so close the connection before it gets its outcome.
+                if pulse.ends() {
+                    self.close();
+                }
+                return Poll::Ready(outcome);
             }
             if matches!(pulse, Pulse::Look | Pulse::Peek) {
                 // A runtime that has done nothing since only now learns what has arrived.
@@ -146,13 +146,6 @@ impl<F> Wire<F> {
         let pulse = role.exchange(&mut self.io, now());
         self.io.release();
         pulse
-    }
-
-    /// The caller may not come back, so close the connection before it gets its outcome.
-    fn end_if(&mut self, pulse: Pulse) {
-        if pulse.ends() {
-            self.close();
-        }
     }
 
     /// Does what the role asks for as far as possible without waiting; returns whether to ask it again at once.
@@ -283,18 +276,10 @@ impl<F> Wire<F> {
 
 impl<F> fmt::Debug for Wire<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let stage = match &self.stage {
-            ConnectStage::Closed => "closed",
-            ConnectStage::Dialing(..) => "dialing",
-            ConnectStage::Open(_) => "open",
-        };
-        let Wire { io, slept, is_unflushed, is_half_closed, .. } = self;
         f.debug_struct("Wire")
-            .field("stage", &stage)
-            .field("epoch", &io.epoch())
-            .field("slept", slept)
-            .field("is_unflushed", is_unflushed)
-            .field("is_half_closed", is_half_closed)
+            .field("is_open", &self.io.is_open())
+            .field("epoch", &self.io.epoch())
+            .field("slept", &self.slept)
             .finish_non_exhaustive()
     }
 }

@@ -49,7 +49,6 @@ impl Chooser {
     /// The server for a message with this key, among those for which `is_usable` returns true.
     pub fn choose(&mut self, key: Option<u64>, is_usable: impl Fn(usize) -> bool) -> Option<usize> {
         let count = self.addresses.len();
-        let round = |from: usize| (0..count).map(move |n| (from + n) % count);
         match (self.selection, key) {
             (Selection::InOrder, _) => (0..count).find(|server| is_usable(*server)),
             (Selection::ByKey, Some(key)) => self
@@ -67,7 +66,8 @@ impl Chooser {
                 (0..count).filter(|server| is_usable(*server)).nth(usize::try_from(drawn).ok()?)
             }
             (Selection::RoundRobin | Selection::ByKey, _) => {
-                let chosen = round(self.turn).find(|server| is_usable(*server))?;
+                let mut round = (0..count).map(|n| (self.turn + n) % count);
+                let chosen = round.find(|server| is_usable(*server))?;
                 self.turn = (chosen + 1) % count;
                 Some(chosen)
             }

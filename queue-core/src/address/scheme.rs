@@ -72,17 +72,16 @@ impl Scheme {
                 check_host(host).and_then(|()| check_port(u64::from(port)).map(drop))
             }
         };
-        checked.map_err(|why| self.not_valid(&Shown(*self, endpoint).to_string(), &why))
+        checked.map_err(|why| {
+            let mut text = String::new();
+            // Writing to memory does not fail.
+            let _ = self.write(endpoint, 0, &mut text);
+            self.not_valid(&text, &why)
+        })
     }
 
     fn pairs(&self) -> impl Iterator<Item = (&'static str, &'static str)> + use<> {
         [(self.plain, self.tls)].into_iter().chain(self.others.iter().copied())
-    }
-
-    /// All schemes, including those common to all servers.
-    fn names(&self) -> String {
-        let own = self.pairs().flat_map(|(plain, tls)| [plain, tls]);
-        own.chain(["tcp", "tls"]).collect::<Vec<_>>().join(", ")
     }
 
     /// The index of a pair, and whether this is its TLS scheme.
@@ -105,7 +104,9 @@ impl Scheme {
         }
         let (scheme, rest) = text.split_once("://").unwrap_or((self.plain, text));
         let Some((pair, is_tls)) = self.find(scheme) else {
-            return Err(format!("the scheme is not {} or unix", self.names()));
+            let own = self.pairs().flat_map(|(plain, tls)| [plain, tls]);
+            let names = own.chain(["tcp", "tls"]).collect::<Vec<_>>().join(", ");
+            return Err(format!("the scheme is not {names} or unix"));
         };
         if rest.contains('?') {
             return Err("an address has no parameters: leave out everything from the '?'".into());
@@ -173,7 +174,7 @@ impl Scheme {
         &self,
         endpoint: Endpoint<'_>,
         pair: usize,
-        f: &mut fmt::Formatter<'_>,
+        f: &mut impl fmt::Write,
     ) -> fmt::Result {
         let Scheme { plain, tls, .. } = self.pair(pair);
         let (host, port) = match endpoint {
@@ -202,15 +203,6 @@ impl Scheme {
             }
             _ => write!(f, "[{host}]:{port}"),
         }
-    }
-}
-
-/// An endpoint in the syntax of its scheme, for a message.
-struct Shown<'a>(Scheme, Endpoint<'a>);
-
-impl fmt::Display for Shown<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.write(self.1, 0, f)
     }
 }
 

@@ -17,6 +17,8 @@ use tokio::{
     time::{Instant, Sleep, sleep_until, timeout, timeout_at},
 };
 
+#[cfg(feature = "tls")]
+use crate::dial::tls::{NO_ANSWER, handshake_failed};
 use crate::{
     Dial, Endpoint, Error, Limit, ServerOptions, System,
     dial::socket::{Acks, AddressAttempts, no_answer_in_time},
@@ -84,8 +86,13 @@ async fn secured<S: System>(
     match endpoint {
         #[cfg(feature = "tls")]
         Endpoint::Tls { host, .. } => {
-            let prepared = dial.tls.prepare(host)?;
-            Ok(Box::new(tls(prepared, transport(options, limit).await?, limit).await?))
+            let (config, name) = dial.tls.prepare(host)?;
+            let connector = tokio_rustls::TlsConnector::from(config);
+            let handshake = connector.connect(name, transport(options, limit).await?);
+            match within(limit, handshake).await {
+                Ok(stream) => Ok(Box::new(stream.map_err(handshake_failed)?)),
+                Err(_) => Err(limit.error_while(NO_ANSWER)),
+            }
         }
         #[cfg(not(feature = "tls"))]
         Endpoint::Tls { .. } => Err(Error::no_tls()),
@@ -152,19 +159,6 @@ async fn first_of(dial: &Dial, mut attempts: AddressAttempts<'_>) -> Result<TcpS
         }
     }
     Err(attempts.error())
-}
-
-#[cfg(feature = "tls")]
-async fn tls(
-    (config, name): crate::dial::tls::Prepared,
-    transport: Box<dyn Duplex>,
-    limit: Limit,
-) -> Result<impl Duplex, Error> {
-    let connector = tokio_rustls::TlsConnector::from(config);
-    match within(limit, connector.connect(name, transport)).await {
-        Ok(handshake) => handshake.map_err(crate::dial::tls::handshake_failed),
-        Err(_) => Err(limit.error_while(crate::dial::tls::NO_ANSWER)),
-    }
 }
 
 /// Runs a step until its limit.

@@ -95,7 +95,9 @@ macro_rules! connect_options {
                 F: std::future::Future<Output = std::io::Result<S>> + Send + 'static,
                 S: $crate::Duplex + 'static,
             {
-                self.server.set_connector(connect);
+                let address = self.server.address.clone();
+                let connector = $crate::Connector::new(move || connect(address.clone()));
+                self.server.dial.connector = Some(connector);
                 self
             }
 
@@ -108,7 +110,9 @@ macro_rules! connect_options {
                 C: Fn(&Address, Option<std::time::Duration>) -> std::io::Result<S> + Send + Sync + 'static,
                 S: $crate::blocking::Duplex + 'static,
             {
-                self.server.set_blocking_connector(connect);
+                let address = self.server.address.clone();
+                let connector = $crate::blocking::Connector::new(move |left| connect(&address, left));
+                self.server.dial.blocking_connector = Some(connector);
                 self
             }
 

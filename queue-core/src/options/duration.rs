@@ -55,17 +55,13 @@ impl fmt::Display for DurationText {
 }
 
 /// A duration in an error.
-pub(crate) struct RoundedDuration(pub(crate) Duration);
-
-impl fmt::Display for RoundedDuration {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let seconds = self.0.as_secs_f64();
-        match seconds < 1.0 {
-            // What is left of a longer limit.
-            true if seconds >= 0.01 => write!(f, "{} ms", (seconds * 1e3).round()),
-            true => write!(f, "{} ms", (seconds * 1e6).round() / 1e3),
-            false => write!(f, "{} s", (seconds * 1e3).round() / 1e3),
-        }
+pub(crate) fn rounded(time: Duration) -> String {
+    let seconds = time.as_secs_f64();
+    match seconds < 1.0 {
+        // What is left of a longer limit.
+        true if seconds >= 0.01 => format!("{} ms", (seconds * 1e3).round()),
+        true => format!("{} ms", (seconds * 1e6).round() / 1e3),
+        false => format!("{} s", (seconds * 1e3).round() / 1e3),
     }
 }
 
@@ -91,7 +87,7 @@ mod tests {
         assert_eq!(DurationText(Duration::from_micros(1500)).to_string(), "0.0015s");
         assert_eq!(DurationText::rounded(Duration::from_micros(7_000_714)).to_string(), "7s");
         assert_eq!(DurationText::rounded(Duration::from_micros(54_264)).to_string(), "54ms");
-        assert_eq!(RoundedDuration(Duration::from_micros(186_630)).to_string(), "187 ms");
+        assert_eq!(rounded(Duration::from_micros(186_630)), "187 ms");
         assert_eq!(DurationText(Duration::from_secs(90)).to_string(), "90s");
     }
 

@@ -227,7 +227,7 @@ pub mod seconds {
     ///
     /// For a negative number, any other value, or a time that is too long.
     pub fn deserialize<'de, Z: Deserializer<'de>>(deserializer: Z) -> Result<Duration, Z::Error> {
-        let time = deserializer.deserialize_any(Time { may_be_never: false })?;
+        let time = deserializer.deserialize_any(Time(false))?;
         time.ok_or_else(|| de::Error::custom("a duration is missing"))
     }
 
@@ -239,19 +239,18 @@ pub mod seconds {
     pub fn or_never<'de, Z: Deserializer<'de>>(
         deserializer: Z,
     ) -> Result<Option<Duration>, Z::Error> {
-        deserializer.deserialize_any(Time { may_be_never: true })
+        deserializer.deserialize_any(Time(true))
     }
 
-    struct Time {
-        may_be_never: bool,
-    }
+    /// Whether the word `never` is allowed.
+    struct Time(bool);
 
     impl Visitor<'_> for Time {
         type Value = Option<Duration>;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             f.write_str("a number of seconds, or text such as 250ms or 5m")?;
-            if self.may_be_never { f.write_str(", or never") } else { Ok(()) }
+            if self.0 { f.write_str(", or never") } else { Ok(()) }
         }
 
         fn visit_u64<E: de::Error>(self, seconds: u64) -> Result<Self::Value, E> {
@@ -271,7 +270,7 @@ pub mod seconds {
 
         fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
             match text {
-                "never" if self.may_be_never => Ok(None),
+                "never" if self.0 => Ok(None),
                 text => crate::read_duration("duration", text).map(Some).map_err(E::custom),
             }
         }

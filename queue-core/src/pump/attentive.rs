@@ -27,7 +27,10 @@ pub(crate) struct AckAware<S> {
     acks: Acks,
 }
 
-impl<S> AckAware<S> {
+impl<S> AckAware<S>
+where
+    for<'a> SockRef<'a>: From<&'a S>,
+{
     pub(crate) fn new(socket: S, acks: Acks) -> Self {
         AckAware { socket, used_at: Instant::now(), acks }
     }
@@ -39,12 +42,7 @@ impl<S> AckAware<S> {
         }
         outcome
     }
-}
 
-impl<S> AckAware<S>
-where
-    for<'a> SockRef<'a>: From<&'a S>,
-{
     fn has_read(&mut self, outcome: Poll<io::Result<()>>) -> Poll<io::Result<()>> {
         if outcome.is_ready() {
             self.used_at = Instant::now();

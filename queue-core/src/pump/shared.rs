@@ -53,9 +53,7 @@ impl<R: Role> Shared<R> {
         let (outcome, wakes) = step(&mut inner.role);
         let driver = if wakes { inner.driver.take() } else { None };
         drop(inner);
-        if let Some(driver) = driver {
-            driver.wake();
-        }
+        driver.into_iter().for_each(Waker::wake);
         outcome
     }
 

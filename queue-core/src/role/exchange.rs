@@ -341,8 +341,7 @@ impl<P: Protocol> Exchange<'_, P> {
                 let ask = earliest([ask, until]).filter(|ask| by.is_none_or(|by| *ask < by));
                 Pulse::Dial { server, by, ask }
             }
-            Pulse::Close(at) => Pulse::Close(earliest([at, until])),
-            other => other,
+            other => other.by(until),
         })
     }
 

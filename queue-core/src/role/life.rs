@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{ConnectionState, Deadlines, Health, Io, LateCheck, Pulse, RetryPolicy, after};
+use crate::{ConnectionState, Deadlines, Health, Io, LateCheck, Pulse, RetryPolicy};
 
 /// When a lost connection may be replaced without a delay. A failed attempt always costs one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -309,10 +309,5 @@ impl<E> Life<E> {
             self.health.lost();
         }
         is_earlier
-    }
-
-    /// When the server may be tried next.
-    pub(super) fn next_attempt(&self, now: Instant) -> Instant {
-        self.quarantine(now).map_or(now, |delay| after(now, delay))
     }
 }

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{Cause, ConnectionError, Fate, Io, Life, Limit, Loss, Pulse, earliest};
+use crate::{Cause, ConnectionError, Fate, Io, Life, Limit, Loss, Pulse, after, earliest};
 
 /// A request of a [`OneCall`].
 pub trait Request<E> {
@@ -163,7 +163,7 @@ impl<Q: Request<E>, T, E: ConnectionError> OneCall<Q, T, E> {
             let late = E::from(call.total.error()).with_fate(error.fate());
             return self.settle(Err(late));
         }
-        let next = life.next_attempt(now);
+        let next = life.quarantine(now).map_or(now, |delay| after(now, delay));
         let is_last = call.attempts == 0 || call.connected_by.is_some_and(|at| at <= next);
         if !is_harmless || is_last {
             return self.settle(Err(error));

@@ -82,9 +82,7 @@ impl<E: Clone> Source<E> {
             (oldest, queue.reader.take())
         };
         drop(oldest);
-        if let Some(reader) = reader {
-            reader.wake();
-        }
+        reader.into_iter().for_each(Waker::wake);
     }
 }
 
@@ -95,9 +93,7 @@ impl<E> Drop for Source<E> {
             queue.is_open = false;
             queue.reader.take()
         };
-        if let Some(reader) = reader {
-            reader.wake();
-        }
+        reader.into_iter().for_each(Waker::wake);
     }
 }
 

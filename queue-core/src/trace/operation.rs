@@ -147,49 +147,35 @@ impl Operation {
 pub struct Observation {
     operation: Operation,
     failure: Option<(&'static str, Fate)>,
-    #[cfg(feature = "tracing")]
+    /// For the span.
     id: Option<String>,
-    #[cfg(feature = "tracing")]
     bytes: Option<usize>,
 }
 
 impl Observation {
     /// The operation has ended, with the class and fate of a failure.
     pub fn new(operation: Operation, failure: Option<(&'static str, Fate)>) -> Self {
-        Observation {
-            operation,
-            failure,
-            #[cfg(feature = "tracing")]
-            id: None,
-            #[cfg(feature = "tracing")]
-            bytes: None,
-        }
+        Observation { operation, failure, id: None, bytes: None }
     }
 
     /// The id and the length in bytes of its message.
     pub fn about(self, id: impl fmt::Display, bytes: Option<usize>) -> Self {
-        #[cfg(not(feature = "tracing"))]
-        let _ = (id, bytes);
-        #[cfg(feature = "tracing")]
-        if self.operation.span.is_enabled() {
-            return Observation { id: Some(id.to_string()), bytes, ..self };
+        match self.operation.span.is_enabled() {
+            true => Observation { id: Some(id.to_string()), bytes, ..self },
+            false => self,
         }
-        self
     }
 
     /// Tells observers and subscribers.
     pub fn notify(mut self) {
-        #[cfg(feature = "tracing")]
-        {
-            self.id.iter().for_each(|id| self.operation.is_about(id));
-            self.bytes.iter().for_each(|bytes| self.operation.has_size(*bytes));
-        }
+        self.id.iter().for_each(|id| self.operation.is_about(id));
+        self.bytes.iter().for_each(|bytes| self.operation.has_size(*bytes));
         self.operation.concluded(self.failure);
     }
 }
 
 /// Many messages of one call, with one span for all of them. It ends when it is dropped.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct BatchOperation {
     operation: Option<Operation>,
     messages: u64,
@@ -201,7 +187,7 @@ impl BatchOperation {
     /// An empty batch.
     #[must_use]
     pub fn new() -> Self {
-        BatchOperation { operation: None, messages: 0, error: None }
+        Self::default()
     }
 
     /// Starts the operation made by `make`, unless one has started.
@@ -263,12 +249,6 @@ impl BatchOperation {
     #[must_use]
     pub fn span(&self) -> Span {
         self.operation.as_ref().map_or_else(Span::none, |operation| operation.span.clone())
-    }
-}
-
-impl Default for BatchOperation {
-    fn default() -> Self {
-        Self::new()
     }
 }
 

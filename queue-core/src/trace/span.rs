@@ -1,8 +1,7 @@
 //! Spans of `tracing`, which are no-ops without the feature of that name; and single-line text.
 
-use std::{fmt, marker::PhantomData};
-#[cfg(feature = "tracing")]
 use std::{
+    fmt,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
 };
@@ -93,51 +92,35 @@ impl Span {
 }
 
 /// The observer of each job's span before it is entered, if any; `J` is the job. If it panics, the job still runs.
-pub struct SpanHook<J> {
-    #[cfg(feature = "tracing")]
-    hook: Option<Hook<J>>,
-    job: PhantomData<fn(&J)>,
-}
+pub struct SpanHook<J>(Option<Hook<J>>);
 
-#[cfg(feature = "tracing")]
-type Hook<J> = Arc<dyn Fn(&tracing::Span, &J) + Send + Sync>;
+type Hook<J> = Arc<dyn Fn(&Span, &J) + Send + Sync>;
 
 impl<J> SpanHook<J> {
     /// Calls `hook`, which must not block.
     #[cfg(feature = "tracing")]
     pub fn new(hook: impl Fn(&tracing::Span, &J) + Send + Sync + 'static) -> Self {
-        SpanHook { hook: Some(Arc::new(hook)), job: PhantomData }
+        SpanHook(Some(Arc::new(move |span, job| hook(&span.0, job))))
     }
 
     /// Shows a new span that was not entered yet, if it is enabled.
     pub fn show(&self, span: &Span, job: &J) {
-        #[cfg(feature = "tracing")]
-        if let Some(hook) = self.hook.as_ref().filter(|_| span.is_enabled()) {
+        if let Some(hook) = self.0.as_ref().filter(|_| span.is_enabled()) {
             // The panic hook has already reported the panic.
-            let _ = catch_unwind(AssertUnwindSafe(|| hook(&span.0, job)));
+            let _ = catch_unwind(AssertUnwindSafe(|| hook(span, job)));
         }
-        #[cfg(not(feature = "tracing"))]
-        let _ = (span, job);
     }
 }
 
 impl<J> Default for SpanHook<J> {
     fn default() -> Self {
-        SpanHook {
-            #[cfg(feature = "tracing")]
-            hook: None,
-            job: PhantomData,
-        }
+        SpanHook(None)
     }
 }
 
 impl<J> Clone for SpanHook<J> {
     fn clone(&self) -> Self {
-        SpanHook {
-            #[cfg(feature = "tracing")]
-            hook: self.hook.clone(),
-            job: PhantomData,
-        }
+        SpanHook(self.0.clone())
     }
 }
 
