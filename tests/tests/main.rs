@@ -3,13 +3,7 @@
 //! Separate programs are `sim`, which is also run alone and optimised; `vocabulary`, which has the three tools in it;
 //! and `call_backs`, `observability` and `trace_context`, each of which has the one subscriber of its process.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    missing_docs
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod adf_queue_differential;
 mod beanstalk_differential;

@@ -1,12 +1,6 @@
 //! What the clients report to `tracing`: what there is, that it is one line for each event, and that it holds no body
 //! and no secret.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    missing_docs
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 #[path = "observability/adf_queue.rs"]
 mod adf_queue;

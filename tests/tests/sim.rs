@@ -6,14 +6,7 @@
 //! `SIM_SEEDS` sets how many seeds are run (100; of Adf.QueueServer 30), `SIM_FIRST` the first one (0); with
 //! `SIM_WIRE` set, every byte that passes is printed. `SIM_CANCELLED` sets how many callers give up waiting for a job
 //! (5,000). `just simulate` runs many more.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    missing_docs,
-    unreachable_pub
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, unreachable_pub)]
 
 #[path = "sim/adf_queue.rs"]
 mod adf_queue;

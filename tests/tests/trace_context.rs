@@ -1,12 +1,6 @@
 //! One trace from the sender to the handler, through an envelope of the caller, with the crates of OpenTelemetry; and
 //! the measurements on its meters.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    missing_docs
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 #[path = "trace_context/adf_queue.rs"]
 mod adf_queue;

@@ -16,14 +16,7 @@
 //! descriptors and threads of this process have to stay flat. A run of a minute or more has to have had something to
 //! survive, of each kind. The exit code is 0 if all of that held, 1 if not, 2 for
 //! wrong arguments and 3 if the run did not end on its own.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    missing_docs,
-    unreachable_pub
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, unreachable_pub)]
 
 mod adf_queue;
 mod beanstalk;

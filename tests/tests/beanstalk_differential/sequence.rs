@@ -47,13 +47,9 @@ pub(crate) enum Step {
         cut: Option<usize>,
     },
     Open,
-    Close {
-        connection: usize,
-    },
+    Close(usize),
     /// `shutdown(SHUT_WR)`.
-    HalfClose {
-        connection: usize,
-    },
+    HalfClose(usize),
 }
 
 pub(crate) fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -73,8 +69,8 @@ fn step() -> impl Strategy<Value = Step> {
             Step::Send { connection, commands: only_local_behind_reserve(commands), cut }
         }),
         2 => Just(Step::Open),
-        1 => connection.clone().prop_map(|connection| Step::Close { connection }),
-        1 => connection.prop_map(|connection| Step::HalfClose { connection }),
+        1 => connection.clone().prop_map(Step::Close),
+        1 => connection.prop_map(Step::HalfClose),
     ]
 }
 

@@ -187,12 +187,12 @@ impl<'a> Side<'a> {
             }
             Step::Open if count < 4 => self.clients.push(Client::connect(self.address)),
             Step::Open => {}
-            Step::Close { connection } => {
+            Step::Close(connection) => {
                 let client = &mut self.clients[connection % count];
                 client.close();
                 *client = Client::connect(self.address);
             }
-            Step::HalfClose { connection } => {
+            Step::HalfClose(connection) => {
                 let client = &mut self.clients[connection % count];
                 client.may_write = false;
                 // It may have ended already.

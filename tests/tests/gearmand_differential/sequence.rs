@@ -41,13 +41,8 @@ pub(crate) enum Step {
         cut: Option<usize>,
     },
     /// Something on which the server may close the connection.
-    Break {
-        connection: usize,
-        command: Command,
-    },
-    Close {
-        connection: usize,
-    },
+    Break(usize, Command),
+    Close(usize),
 }
 
 pub(crate) fn cases(threads: u32) -> impl Strategy<Value = Case> {
@@ -77,8 +72,8 @@ fn step(threads: u32) -> impl Strategy<Value = Step> {
                 Step::Send { connection, commands, cut }
             }),
         2 => (connection.clone(), breaking(threads))
-            .prop_map(|(connection, command)| Step::Break { connection, command }),
-        3 => connection.prop_map(|connection| Step::Close { connection }),
+            .prop_map(|(connection, command)| Step::Break(connection, command)),
+        3 => connection.prop_map(Step::Close),
     ]
 }
 

@@ -215,12 +215,12 @@ impl Pair {
                 self.memory.send(*connection, &bytes, *cut);
                 self.real.send(*connection, &bytes, *cut);
             }
-            Step::Break { connection, command } => {
+            Step::Break(connection, command) => {
                 let bytes = self.encode(*connection, command);
                 self.memory.send_breaking(*connection, &bytes);
                 self.real.send_breaking(*connection, &bytes);
             }
-            Step::Close { connection } => {
+            Step::Close(connection) => {
                 self.memory.close(*connection);
                 self.real.close(*connection);
             }

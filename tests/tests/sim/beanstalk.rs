@@ -178,7 +178,7 @@ impl Cast {
     /// One client that puts, and sometimes gives up.
     async fn plain_producer(self, actor: u32, mut rng: Rng) -> Option<Survivor> {
         let server = self.some_server(&mut rng);
-        let mut client = self.client(server, &mut rng).await;
+        let mut client = self.client(server, Some(PATIENCE), &mut rng).await;
         while client.use_tube(TUBE).await.is_err() {}
         for _ in 0..20 + rng.below(20) {
             let key = self.submit(actor, PATIENCE, false);
@@ -223,9 +223,9 @@ impl Cast {
         }
     }
 
-    async fn client(&self, server: usize, rng: &mut Rng) -> Client {
+    async fn client(&self, server: usize, total: Option<Duration>, rng: &mut Rng) -> Client {
         loop {
-            match Client::connect(self.options(server, rng)).await {
+            match Client::connect(self.options(server, rng).total_timeout(total)).await {
                 Ok(client) => return client,
                 Err(_) => sleep(rng.millis(500)).await,
             }
@@ -366,12 +366,7 @@ impl Cast {
 
     /// A client that reserves and deletes, and sometimes gives up in the middle.
     async fn plain_consumer(self, actor: u32, server: usize, mut rng: Rng) {
-        let mut client = loop {
-            match Client::connect(self.options(server, &mut rng).total_timeout(None)).await {
-                Ok(client) => break client,
-                Err(_) => sleep(rng.millis(500)).await,
-            }
-        };
+        let mut client = self.client(server, None, &mut rng).await;
         for tube in [TUBE.to_owned(), tube_of(actor as usize)] {
             while !self.is_over() && client.watch(&*tube).await.is_err() {}
         }
