@@ -508,17 +508,17 @@ mod tests {
         assert_eq!(kind(&Error::invalid("no").with_detail("why")), None);
     }
 
+    #[derive(Clone, Default)]
+    struct Asked(Option<&'static str>);
+
+    impl About for Asked {
+        fn subject(&self) -> Option<&str> {
+            self.0
+        }
+    }
+
     #[test]
     fn an_error_names_its_server_once_and_its_time() {
-        #[derive(Clone, Default)]
-        struct Asked(Option<&'static str>);
-
-        impl About for Asked {
-            fn subject(&self) -> Option<&str> {
-                self.0
-            }
-        }
-
         let error = |time| {
             let late = Error::timed_out_after(Deadline::Reply, Duration::from_millis(time));
             Error::<ErrorKind, Asked>::of(late).with_server("h:1").with_server("other:2")
@@ -541,21 +541,12 @@ mod tests {
 
     #[test]
     fn a_shared_error_keeps_its_cause_and_forgets_the_call() {
-        #[derive(Clone, Default)]
-        struct Asked(&'static str);
-
-        impl About for Asked {
-            fn subject(&self) -> Option<&str> {
-                Some(self.0)
-            }
-        }
-
         let denied = io::Error::from(io::ErrorKind::PermissionDenied);
         let mut error: Error<ErrorKind, Asked> = Error::of(Error::cannot_connect("h:1", denied));
-        *error.about_mut() = Asked("put");
+        error.about_mut().0 = Some("put");
         assert_eq!(error.to_string(), "put: cannot connect to h:1: permission denied");
         let shared = error.share();
-        assert_eq!(shared.to_string(), ": cannot connect to h:1: permission denied");
+        assert_eq!(shared.to_string(), "cannot connect to h:1: permission denied");
         assert_eq!(shared.io_error().unwrap().kind(), io::ErrorKind::PermissionDenied);
         assert_eq!(error.clone().to_string(), error.to_string());
     }

@@ -41,14 +41,6 @@ pub trait Role {
     fn exchange(&mut self, io: &mut Io<Self::Failure>, now: Instant) -> Pulse;
 }
 
-impl<R: Role + ?Sized> Role for &mut R {
-    type Failure = R::Failure;
-
-    fn exchange(&mut self, io: &mut Io<Self::Failure>, now: Instant) -> Pulse {
-        (**self).exchange(io, now)
-    }
-}
-
 /// What a role wants of its connection. The moment, if any, is the latest time to ask again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pulse {

@@ -8,7 +8,7 @@ use std::{sync::PoisonError, time::Duration};
 
 use crate::{
     lock,
-    sync::{Condvar, Mutex, MutexGuard},
+    sync::{Condvar, Mutex},
 };
 
 /// An event that happens once, such as a stop. Dropping a waiter leaves nothing behind.
@@ -23,7 +23,7 @@ pub struct Signal {
 impl Signal {
     /// Sets the signal, and wakes everything that waits for it.
     pub fn set(&self) {
-        *self.lock() = true;
+        *lock(&self.is_set) = true;
         self.threads.notify_all();
         #[cfg(feature = "tokio")]
         self.tasks.notify_waiters();
@@ -32,7 +32,7 @@ impl Signal {
     /// Whether it was set.
     #[must_use]
     pub fn is_set(&self) -> bool {
-        *self.lock()
+        *lock(&self.is_set)
     }
 
     /// Waits until it is set.
@@ -53,13 +53,10 @@ impl Signal {
     /// Blocks until it is set, at most for `timeout`; returns whether it was.
     #[must_use]
     pub fn wait_timeout(&self, timeout: Duration) -> bool {
-        let waited = self.threads.wait_timeout_while(self.lock(), timeout, |is_set| !*is_set);
+        let waited =
+            self.threads.wait_timeout_while(lock(&self.is_set), timeout, |is_set| !*is_set);
         let (is_set, _) = waited.unwrap_or_else(PoisonError::into_inner);
         *is_set
-    }
-
-    fn lock(&self) -> MutexGuard<'_, bool> {
-        lock(&self.is_set)
     }
 }
 

@@ -121,19 +121,15 @@ impl Scheme {
     }
 
     fn host_and_port<'t>(&self, text: &'t str) -> Result<(&'t str, Option<u16>), String> {
-        let (host, port) = match text.strip_prefix('[') {
-            Some(inner) => bracketed(inner)?,
-            None => match text.split_once(':') {
-                Some((_, port)) if port.contains(':') => {
-                    return Err(format!(
-                        "an IPv6 address needs brackets, such as [::1]:{}",
-                        self.port
-                    ));
-                }
-                Some((host, port)) => (host, Some(port)),
-                None if text.is_empty() => return Err("it is empty".into()),
-                None => (text, None),
-            },
+        let (host, port) = match (text.strip_prefix('['), text.split_once(':')) {
+            (Some(inner), _) => bracketed(inner)?,
+            (None, Some((_, port))) if port.contains(':') => {
+                let port = self.port;
+                return Err(format!("an IPv6 address needs brackets, such as [::1]:{port}"));
+            }
+            (None, Some((host, port))) => (host, Some(port)),
+            (None, None) if text.is_empty() => return Err("it is empty".into()),
+            (None, None) => (text, None),
         };
         let port =
             port.map(|port| check_port(decimal(port.as_bytes()).unwrap_or(0))).transpose()?;

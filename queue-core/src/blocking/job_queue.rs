@@ -4,7 +4,7 @@ use std::{collections::VecDeque, sync::PoisonError, time::Duration};
 
 use crate::{
     lock,
-    sync::{Condvar, Mutex, MutexGuard, spawn_scoped, thread::Scope},
+    sync::{Condvar, Mutex, spawn_scoped, thread::Scope},
 };
 
 /// Jobs `T` for handlers that run in their own threads, which are started on demand.
@@ -38,7 +38,7 @@ pub struct QueueCloser<'a, T>(&'a JobQueue<T>);
 
 impl<T> Drop for QueueCloser<'_, T> {
     fn drop(&mut self) {
-        self.0.lock().is_closed = true;
+        lock(&self.0.state).is_closed = true;
         self.0.ready.notify_all();
     }
 }
@@ -52,10 +52,6 @@ impl<T> Default for JobQueue<T> {
 }
 
 impl<T> JobQueue<T> {
-    fn lock(&self) -> MutexGuard<'_, QueueState<T>> {
-        lock(&self.state)
-    }
-
     /// A guard that closes the job queue when dropped. Jobs already queued are still run.
     #[must_use]
     pub fn closing(&self) -> QueueCloser<'_, T> {
@@ -64,27 +60,27 @@ impl<T> JobQueue<T> {
 
     /// The number of jobs that have ended, or `None` when none runs or waits.
     fn progress(&self) -> Option<u64> {
-        let queue = self.lock();
+        let queue = lock(&self.state);
         (queue.idle < queue.threads || !queue.jobs.is_empty()).then_some(queue.ended)
     }
 
     /// Whether all `most` handlers are busy.
     fn is_full(&self, most: usize) -> bool {
-        self.lock().is_full(most)
+        lock(&self.state).is_full(most)
     }
 
     /// If all `most` handlers are busy, waits at most `timeout` for one of them, because no incoming data is more
     /// urgent than their results. Returns whether the wait timed out.
     fn wait_while_full(&self, most: usize, timeout: Duration) -> bool {
         let waited =
-            self.done.wait_timeout_while(self.lock(), timeout, |queue| queue.is_full(most));
+            self.done.wait_timeout_while(lock(&self.state), timeout, |queue| queue.is_full(most));
         waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
 
     /// Queues a job. Returns whether it needs another thread to [work](Self::work); there are at most `most`.
     #[must_use]
     pub fn put(&self, job: T, most: usize) -> bool {
-        let mut queue = self.lock();
+        let mut queue = lock(&self.state);
         queue.jobs.push_back(job);
         let needs_thread = queue.idle < queue.jobs.len() && queue.threads < most;
         queue.threads += usize::from(needs_thread);
@@ -116,7 +112,7 @@ impl<T> JobQueue<T> {
     /// The requested thread could not be started. Returns a job that no other thread would take.
     #[must_use]
     pub fn no_thread(&self) -> Option<T> {
-        let mut queue = self.lock();
+        let mut queue = lock(&self.state);
         queue.threads -= 1;
         if queue.threads == 0 { queue.jobs.pop_front() } else { None }
     }
@@ -125,12 +121,12 @@ impl<T> JobQueue<T> {
     pub fn work(&self, mut run: impl FnMut(T)) {
         while let Some(job) = self.take() {
             run(job);
-            self.lock().ended += 1;
+            lock(&self.state).ended += 1;
         }
     }
 
     fn take(&self) -> Option<T> {
-        let mut queue = self.lock();
+        let mut queue = lock(&self.state);
         queue.idle += 1;
         self.done.notify_one();
         let waited =
@@ -226,7 +222,7 @@ mod tests {
         slices.listened(&job_queue, true);
         assert_eq!(slices.next(&job_queue, 3, || true), SHORTEST);
         slices.listened(&job_queue, false);
-        job_queue.lock().ended += 1;
+        lock(&job_queue.state).ended += 1;
         slices.listened(&job_queue, false);
         assert_eq!(slices.next(&job_queue, 3, || true), SHORTEST, "a handler has ended");
     }
@@ -249,7 +245,7 @@ mod tests {
             }
             assert!((1..=3).contains(&threads), "{threads}");
         });
-        assert_eq!(job_queue.lock().ended, 100);
+        assert_eq!(lock(&job_queue.state).ended, 100);
         assert_eq!(run.into_inner(), 5050);
     }
 

@@ -187,16 +187,14 @@ impl Timer {
     ///
     /// The error that names the limit.
     pub fn poll<T>(&mut self, cx: &mut Context<'_>, limit: Limit) -> Poll<Result<T, Error>> {
-        match &mut self.0 {
-            Some(sleep) if limit.at.is_some() => match sleep.as_mut().poll(cx) {
-                Poll::Ready(()) => Poll::Ready(Err(limit.error())),
-                // A task that reads all the time has used up its budget before it gets here: the runtime then reports
-                // every timer as pending.
-                Poll::Pending if limit.has_passed(now()) => Poll::Ready(Err(limit.error())),
-                Poll::Pending => Poll::Pending,
-            },
-            _ => Poll::Pending,
+        let sleep = self.0.as_mut().filter(|_| limit.at.is_some());
+        let Some(sleep) = sleep else { return Poll::Pending };
+        // A task that reads all the time has used up its budget before it gets here: the runtime then reports every
+        // timer as pending.
+        if sleep.as_mut().poll(cx).is_ready() || limit.has_passed(now()) {
+            return Poll::Ready(Err(limit.error()));
         }
+        Poll::Pending
     }
 
     /// Starts the timer for a limit.

@@ -220,10 +220,11 @@ pub(crate) mod tests {
     #[cfg(target_os = "linux")]
     impl Places {
         pub(crate) fn new() -> Self {
+            let socket = || {
+                socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap()
+            };
             let bound = || {
-                let socket =
-                    socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None)
-                        .unwrap();
+                let socket = socket();
                 let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
                 socket.bind(&any.into()).unwrap();
                 socket
@@ -233,9 +234,7 @@ pub(crate) mod tests {
             full.listen(0).unwrap();
             let fillers = (0..8)
                 .map(|_| {
-                    let filler =
-                        socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None)
-                            .unwrap();
+                    let filler = socket();
                     filler.set_nonblocking(true).unwrap();
                     let _ = filler.connect(&full.local_addr().unwrap());
                     filler

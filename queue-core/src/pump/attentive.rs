@@ -1,7 +1,11 @@
 //! Sockets of the async face that notice promptly when the peer has closed.
 
 use std::{
-    io::{self, Read},
+    io::{
+        self,
+        ErrorKind::{Interrupted, WouldBlock},
+        Read,
+    },
     pin::Pin,
     task::{Context, Poll},
     time::{Duration, Instant},
@@ -75,16 +79,12 @@ where
                 buf.advance(n);
                 Poll::Ready(Ok(()))
             }
-            Err(error) if is_no_answer(&error) => Poll::Pending,
+            // Only the runtime can tell.
+            Err(error) if matches!(error.kind(), WouldBlock | Interrupted) => Poll::Pending,
             Err(error) => Poll::Ready(Err(error)),
         };
         self.has_read(outcome)
     }
-}
-
-/// Whether only the runtime can tell.
-fn is_no_answer(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
 impl<S> AsyncWrite for AckAware<S>

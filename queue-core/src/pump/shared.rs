@@ -9,10 +9,7 @@ use std::{
 
 use tokio::runtime::Handle;
 
-use crate::{
-    Error, Io, Pulse, Role, Wire, lock,
-    sync::{Mutex, MutexGuard},
-};
+use crate::{Error, Io, Pulse, Role, Wire, lock, sync::Mutex};
 
 /// The current runtime, on which `what`, such as a client, runs its tasks.
 ///
@@ -43,13 +40,9 @@ impl<R: Role> Shared<R> {
         Arc::new(Shared(Mutex::new(SharedState { role, driver: None })))
     }
 
-    fn lock(&self) -> MutexGuard<'_, SharedState<R>> {
-        lock(&self.0)
-    }
-
     /// Changes the role. `step` also returns whether its task has to act on that; the task is woken outside the lock.
     pub fn with<T>(&self, step: impl FnOnce(&mut R) -> (T, bool)) -> T {
-        let mut inner = self.lock();
+        let mut inner = lock(&self.0);
         let (outcome, wakes) = step(&mut inner.role);
         let driver = if wakes { inner.driver.take() } else { None };
         drop(inner);
@@ -69,7 +62,7 @@ impl<R: Role> Shared<R> {
         mut collect: impl FnMut(&mut R) -> Option<T>,
         mut deliver: impl FnMut(T),
     ) -> Pulse {
-        let mut inner = self.lock();
+        let mut inner = lock(&self.0);
         // A running task needs no wake.
         let mut driver = inner.driver.take();
         let mut pulse = inner.role.exchange(io, now);
@@ -79,7 +72,7 @@ impl<R: Role> Shared<R> {
                 drop(inner);
                 io.release();
                 deliver(taken);
-                inner = self.lock();
+                inner = lock(&self.0);
                 left = collect(&mut inner.role);
             }
             pulse = inner.role.exchange(io, crate::now());

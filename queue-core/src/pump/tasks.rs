@@ -8,7 +8,7 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use tokio::task::{AbortHandle, JoinSet, spawn, spawn_blocking};
+use tokio::task::{AbortHandle, JoinError, JoinSet, spawn, spawn_blocking};
 
 use crate::{lock, sync::Mutex};
 
@@ -39,12 +39,10 @@ pub async fn join_until(tasks: &mut JoinSet<()>, stop: impl Future, on_stop: imp
 ///
 /// When `step` does.
 pub async fn in_thread<T: Send + 'static>(step: impl FnOnce() -> T + Send + 'static) -> Option<T> {
-    match spawn_blocking(step).await {
+    match spawn_blocking(step).await.map_err(JoinError::try_into_panic) {
         Ok(done) => Some(done),
-        Err(error) => match error.try_into_panic() {
-            Ok(panic) => resume_unwind(panic),
-            Err(_) => None,
-        },
+        Err(Ok(panic)) => resume_unwind(panic),
+        Err(Err(_)) => None,
     }
 }
 

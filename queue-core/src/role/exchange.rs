@@ -219,15 +219,12 @@ pub fn exchange<P: Protocol>(role: &mut P, io: &mut Io<P::Failure>, now: Instant
         }
         let is_open = life.is_open;
         life.is_wanted = !is_open && matches!(need, Need::Use(_));
+        if matches!(need, Need::Over | Need::Close(_)) {
+            life.close();
+        }
         let pulse = match need {
-            Need::Over => {
-                life.close();
-                Some(Pulse::Over)
-            }
-            Need::Close(until) => {
-                life.close();
-                Some(Pulse::Close(until))
-            }
+            Need::Over => Some(Pulse::Over),
+            Need::Close(until) => Some(Pulse::Close(until)),
             Need::Look if is_open => Some(Pulse::Look),
             Need::Peek if is_open => Some(Pulse::Peek),
             Need::Look | Need::Peek => Some(Pulse::Close(None)),

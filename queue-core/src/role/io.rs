@@ -135,18 +135,15 @@ impl<F> Io<F> {
     /// Queues bytes after those already queued, and leaves `bytes` empty. They are not copied if everything before them
     /// was written. Without a connection, they are dropped.
     pub fn queue(&mut self, bytes: &mut BytesMut) {
-        if !self.is_open {
-            bytes.clear();
-        } else if self.is_drained() {
+        if self.is_open && self.is_drained() {
             self.kept.clear();
             mem::swap(&mut self.writing, bytes);
             self.taken = 0;
-            bytes.clear();
-        } else {
+        } else if self.is_open {
             self.own();
             self.writing.extend_from_slice(bytes);
-            bytes.clear();
         }
+        bytes.clear();
     }
 
     /// Queues bytes that the role also keeps, replacing everything not sent yet. They are not copied: for a role

@@ -214,7 +214,7 @@ impl BatchOperation {
     pub fn answered(&mut self, error: Option<&str>) {
         if let Some(error) = error
             && self.error.is_none()
-            && self.is_reported()
+            && self.operation.as_ref().is_some_and(Operation::is_reported)
         {
             self.error = Some(error.to_owned());
         }
@@ -231,10 +231,6 @@ impl BatchOperation {
     #[must_use]
     pub fn is_begun(&self) -> bool {
         self.operation.is_some()
-    }
-
-    fn is_reported(&self) -> bool {
-        self.operation.as_ref().is_some_and(Operation::is_reported)
     }
 
     /// Runs a step within its span, once there is one.

@@ -6,10 +6,7 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use crate::{
-    Tickets, lock,
-    sync::{Mutex, MutexGuard},
-};
+use crate::{Tickets, lock, sync::Mutex};
 
 /// Maximum number of jobs that the workers sharing it may take from their servers in total.
 ///
@@ -72,7 +69,7 @@ impl JobLimit {
     /// The number of jobs that may still arrive.
     #[must_use]
     pub fn left(&self) -> u64 {
-        self.lock().left
+        lock(&self.0).left
     }
 
     /// Whether all jobs have arrived. Some may still be running.
@@ -80,18 +77,13 @@ impl JobLimit {
     pub fn is_reached(&self) -> bool {
         self.left() == 0
     }
-
-    fn lock(&self) -> MutexGuard<'_, Count> {
-        // A panic leaves nothing in the two numbers half done.
-        lock(&self.0)
-    }
 }
 
 impl LimitWatch {
     /// Nothing is registered before the first poll.
     #[must_use]
     pub fn new(limit: JobLimit) -> Self {
-        let ticket = limit.lock().waiting.issue();
+        let ticket = lock(&limit.0).waiting.issue();
         LimitWatch { limit, ticket }
     }
 
@@ -99,7 +91,7 @@ impl LimitWatch {
     pub fn poll(&mut self, cx: &Context<'_>) -> Poll<()> {
         // Wakers are cloned and dropped outside of the lock: they may be any code.
         let waker = cx.waker().clone();
-        let mut count = self.limit.lock();
+        let mut count = lock(&self.limit.0);
         if count.left == 0 {
             return Poll::Ready(());
         }
@@ -112,7 +104,7 @@ impl LimitWatch {
 
 impl Drop for LimitWatch {
     fn drop(&mut self) {
-        let waker = self.limit.lock().waiting.leave(self.ticket);
+        let waker = lock(&self.limit.0).waiting.leave(self.ticket);
         // Outside of the lock.
         drop(waker);
     }
@@ -128,7 +120,7 @@ impl Claims {
     /// Claims one more job.
     #[must_use]
     pub fn ask(&self) -> Claim {
-        let mut count = self.limit.lock();
+        let mut count = lock(&self.limit.0);
         if count.left == 0 {
             return Claim::Never;
         }
@@ -144,7 +136,7 @@ impl Claims {
     /// This number of requested jobs did not arrive. Returns whether others wait to ask: they can only if this role
     /// does not ask again at once.
     pub fn give_back(&self, asked: u64) -> bool {
-        let mut count = self.limit.lock();
+        let mut count = lock(&self.limit.0);
         count.asked = count.asked.saturating_sub(asked);
         count.is_wanted
     }
@@ -153,7 +145,7 @@ impl Claims {
     /// [`append_woken_to`](Self::append_woken_to) has the wakers of those that waited for the last one.
     #[must_use]
     pub fn take(&mut self, asked: bool) -> bool {
-        let mut count = self.limit.lock();
+        let mut count = lock(&self.limit.0);
         count.asked = count.asked.saturating_sub(u64::from(asked));
         let Some(left) = count.left.checked_sub(1) else { return false };
         count.left = left;

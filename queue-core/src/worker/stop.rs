@@ -7,7 +7,7 @@ use std::{
 
 use crate::{
     Signal, lock,
-    sync::{Mutex, MutexGuard, atomic::AtomicU8},
+    sync::{Mutex, atomic::AtomicU8},
 };
 
 /// How a worker stops.
@@ -46,7 +46,8 @@ impl Stop {
         };
         self.asked.fetch_max(level, Ordering::SeqCst);
         self.signal.set();
-        let sleepers: Vec<Waker> = self.lock().iter_mut().filter_map(Option::take).collect();
+        let sleepers: Vec<Waker> =
+            lock(&self.sleepers).iter_mut().filter_map(Option::take).collect();
         sleepers.into_iter().for_each(Waker::wake);
     }
 
@@ -74,15 +75,11 @@ impl Stop {
     /// Makes a stop wake the task with this place. Call it before [`asked`](Self::asked), or a stop between the two is
     /// missed.
     pub fn wake(&self, place: usize, task: &Waker) {
-        if let Some(sleeper) = self.lock().get_mut(place)
+        if let Some(sleeper) = lock(&self.sleepers).get_mut(place)
             && !sleeper.as_ref().is_some_and(|known| known.will_wake(task))
         {
             *sleeper = Some(task.clone());
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<Option<Waker>>> {
-        lock(&self.sleepers)
     }
 }
 
