@@ -12,7 +12,7 @@ use gearman_client::{
 use queue_core::proof::runtime;
 
 use super::record::{
-    SENTINEL, by_awaiting, by_blocking, check, check_connections, closed, find, record_of,
+    SENTINEL, by_awaiting, by_blocking, check_connections, closed, find, record_of,
 };
 
 fn options(address: &str) -> ConnectOptions {
