@@ -61,14 +61,8 @@ impl<R: Role> ByHand<R> {
     }
 
     /// These bytes arrive.
-    pub fn comes(&mut self, mut bytes: &[u8]) {
-        while !bytes.is_empty() {
-            let space = self.io.space();
-            let (piece, rest) = bytes.split_at(bytes.len().min(space.len()));
-            space.iter_mut().zip(piece).for_each(|(place, byte)| *place = *byte);
-            self.io.came(piece.len());
-            bytes = rest;
-        }
+    pub fn comes(&mut self, bytes: &[u8]) {
+        bring(&mut self.io, bytes);
     }
 
     /// A full read of zero bytes arrives.
@@ -104,5 +98,16 @@ impl<R: Role> ByHand<R> {
     #[must_use]
     pub fn io(&self) -> &Io<R::Failure> {
         &self.io
+    }
+}
+
+/// These bytes arrive on a connection.
+pub(crate) fn bring<F>(io: &mut Io<F>, mut bytes: &[u8]) {
+    while !bytes.is_empty() {
+        let space = io.space();
+        let (piece, rest) = bytes.split_at(bytes.len().min(space.len()));
+        space.iter_mut().zip(piece).for_each(|(place, byte)| *place = *byte);
+        io.came(piece.len());
+        bytes = rest;
     }
 }

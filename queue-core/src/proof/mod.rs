@@ -22,6 +22,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+#[cfg(test)]
+pub(crate) use self::by_hand::bring;
 #[cfg(feature = "blocking")]
 pub use self::listener::{Scripts, read_bytes, read_line, read_to_end, relay, reset};
 pub use self::{by_hand::ByHand, dropped::drop_after};

@@ -327,22 +327,12 @@ impl<F> Io<F> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::proof::bring;
 
     fn open() -> Io<()> {
         let mut io = Io::default();
         io.opened();
         io
-    }
-
-    fn bring(io: &mut Io<()>, bytes: &[u8]) {
-        let mut rest = bytes;
-        while !rest.is_empty() {
-            let space = io.space();
-            let n = rest.len().min(space.len());
-            space[..n].copy_from_slice(&rest[..n]);
-            io.came(n);
-            rest = &rest[n..];
-        }
     }
 
     #[test]

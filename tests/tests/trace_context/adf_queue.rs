@@ -25,11 +25,6 @@ const TOLD: Told = Told {
     settle: &[("delete", 2), ("rcancel", 1)],
 };
 
-fn sender_options(server: &Server, meters: &Meters) -> ProducerOptions {
-    let options: ProducerOptions = server.address().parse().unwrap();
-    options.on_measurement(meters.observer())
-}
-
 fn worker_options(server: &Server, meters: &Meters, envelope: Envelope) -> WorkerOptions {
     let options: WorkerOptions = server.address().parse().unwrap();
     options
@@ -41,7 +36,7 @@ fn worker_options(server: &Server, meters: &Meters, envelope: Envelope) -> Worke
 
 passes!(
     Server::builder().queue("/mail").start().unwrap(),
-    Producer: |producer, body| producer.rpush("/mail", body),
+    Producer, ProducerOptions: |producer, body| producer.rpush("/mail", body),
     "/mail": &JobContext, [], |job, envelope| {
         work(&envelope.payload(job.body()), !job.is_redelivered())
     },

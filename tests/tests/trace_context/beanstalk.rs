@@ -24,11 +24,6 @@ const TOLD: Told = Told {
     settle: &[("delete", 1), ("bury", 1)],
 };
 
-fn sender_options(server: &Server, meters: &Meters) -> ProducerOptions {
-    let options: ProducerOptions = server.address().parse().unwrap();
-    options.on_measurement(meters.observer())
-}
-
 fn worker_options(server: &Server, meters: &Meters, envelope: Envelope) -> WorkerOptions {
     let options = WorkerOptions::new(server.address()).unwrap();
     options
@@ -41,7 +36,7 @@ fn worker_options(server: &Server, meters: &Meters, envelope: Envelope) -> Worke
 
 passes!(
     Server::start().unwrap(),
-    Producer: |producer, body| producer.put("mail", body, PutOptions::default()),
+    Producer, ProducerOptions: |producer, body| producer.put("mail", body, PutOptions::default()),
     "mail": &blocking::JobContext, [], |job, envelope| work(&envelope.payload(&job.body), true),
     |report| (report.finished, report.buried) == (1, 1), "reserve-with-timeout"
 );

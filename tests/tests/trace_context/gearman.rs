@@ -25,11 +25,6 @@ const TOLD: Told = Told {
     settle: &[("WORK_COMPLETE", 1), ("WORK_EXCEPTION", 1)],
 };
 
-fn sender_options(server: &Server, meters: &Meters) -> ConnectOptions {
-    let options: ConnectOptions = server.address().parse().unwrap();
-    options.on_measurement(meters.observer())
-}
-
 fn worker_options(server: &Server, meters: &Meters, envelope: Envelope) -> WorkerOptions {
     let options: WorkerOptions = server.address().parse().unwrap();
     options
@@ -46,7 +41,7 @@ fn handle(envelope: Envelope, workload: &[u8]) -> Result<String, Failure> {
 
 passes!(
     Server::start().unwrap(),
-    Client: |client, body| client.submit_background("mail", body, SubmitOptions::default()),
+    Client, ConnectOptions: |client, body| client.submit_background("mail", body, SubmitOptions::default()),
     "mail": &mut blocking::JobContext<'_>, [.unwrap()], |job, envelope| {
         handle(envelope, &job.workload)
     },

@@ -2,9 +2,14 @@
 
 /// Makes a test of each face: what `$send` sends in a trace is handled in the same trace, and measured.
 macro_rules! passes {
-    ($server:expr, $sender:ident: |$by:ident, $body:ident| $send:expr,
+    ($server:expr, $sender:ident, $options:ident: |$by:ident, $body:ident| $send:expr,
      $queue:literal: $context:ty, [$($unwrap:tt)*], |$job:ident, $envelope:ident| $handle:expr,
      |$report:ident| $counts:expr, $metric:literal) => {
+        fn sender_options(server: &Server, meters: &Meters) -> $options {
+            let options: $options = server.address().parse().unwrap();
+            options.on_measurement(meters.observer())
+        }
+
         #[test]
         fn a_trace_passes_through_an_async_sender_and_worker() {
             let _one = lock(&ONE);

@@ -3,10 +3,10 @@
 use std::{sync::Arc, thread, time::Duration};
 
 use adf_queue_client::{Client, Producer, ProducerOptions, ProducerReport, blocking};
-use fixtures::history::{Fate, Key};
+use fixtures::history::Key;
 
 use super::{PATIENCE, QUEUE, connect_options, message};
-use crate::{body::fate_of, ledger::count, pace::Pace, rng::Rng, stage::Stage};
+use crate::{body::fate_of, pace::Pace, rng::Rng, stage::Stage};
 
 /// Number of callers of a producer, and of pushes in flight on a plain client.
 const CALLERS: u32 = 8;
@@ -31,17 +31,15 @@ impl Pushes {
                 tokio::spawn(async move { this.call(caller, producer, rng).await })
             })
             .collect();
-        let mut cancelled = 0;
         for caller in callers {
-            cancelled += caller.await.expect("a caller");
+            caller.await.expect("a caller");
         }
-        this.tell("async", producer.report(), cancelled)
+        this.tell("async", producer.report())
     }
 
-    /// Runs until the calm; returns how many calls were abandoned.
-    async fn call(&self, caller: u32, producer: Producer, mut rng: Rng) -> u64 {
+    /// Runs until the calm.
+    async fn call(&self, caller: u32, producer: Producer, mut rng: Rng) {
         let (mut pace, actor) = (Pace::new(self.rate, CALLERS), self.actor + caller);
-        let mut cancelled = 0;
         while self.stage.turn_async(&mut pace).await {
             let (key, body) = self.begin(actor, &mut rng);
             let left = rng.one_in(2);
@@ -51,21 +49,9 @@ impl Pushes {
                     false => producer.rpush(QUEUE, body).await,
                 }
             };
-            let fate = if rng.one_in(100) {
-                match tokio::time::timeout(rng.millis(20), push).await {
-                    Ok(outcome) => fate_of(&outcome),
-                    Err(_) => {
-                        count(&self.stage.ledger.counts.cancelled);
-                        cancelled += 1;
-                        Fate::Unknown
-                    }
-                }
-            } else {
-                fate_of(&push.await)
-            };
+            let fate = self.stage.fate_for_caller(&mut rng, push).await;
             self.stage.ledger.submitted(actor, key, fate);
         }
-        cancelled
     }
 
     /// The blocking face.
@@ -85,7 +71,7 @@ impl Pushes {
                 });
             }
         });
-        self.tell("blocking", producer.report(), 0)
+        self.tell("blocking", producer.report())
     }
 
     /// A client that pushes several messages at once.
@@ -154,9 +140,9 @@ impl Pushes {
         (key, message(key, self.at_least_once, rng))
     }
 
-    /// The summary of a producer; its counters have to match what its callers saw.
-    fn tell(&self, face: &str, report: ProducerReport, cancelled: u64) -> String {
+    /// The summary of a producer.
+    fn tell(&self, face: &str, report: ProducerReport) -> String {
         let guarantee = if self.at_least_once { "at least once" } else { "at most once" };
-        format!("{face} producer, {guarantee}, {cancelled} given up: {report}")
+        format!("{face} producer, {guarantee}: {report}")
     }
 }
