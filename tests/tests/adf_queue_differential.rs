@@ -56,8 +56,28 @@ use crate::{
 /// The comparison for the steps.
 enum Reference {
     Real(Box<Side>),
-    /// The rest of it.
-    Recorded(std::vec::IntoIter<(Step, Heard)>, Heard),
+    /// What was heard last, and the rest with the end.
+    Recorded(Heard, std::vec::IntoIter<Heard>),
+}
+
+impl Reference {
+    fn advance(&mut self, step: Option<&Step>) -> Result<(), String> {
+        match self {
+            Reference::Real(real) => {
+                real.clear();
+                advance(real, step).map_err(|error| format!("the real one: {error}"))?;
+            }
+            Reference::Recorded(heard, rest) => *heard = rest.next().unwrap_or_default(),
+        }
+        Ok(())
+    }
+
+    fn heard(&mut self) -> &Heard {
+        match self {
+            Reference::Real(real) => real.heard(),
+            Reference::Recorded(heard, _) => heard,
+        }
+    }
 }
 
 /// A step, or the end.
@@ -73,45 +93,25 @@ fn compare(reference: &mut Reference, steps: &[Step]) -> Result<(), String> {
     let mut memory = Side::new(server.socket_addr().unwrap(), RUN.to_owned())?;
     for step in steps.iter().map(Some).chain([None]) {
         let place = || step.map_or_else(|| "at the end".to_owned(), |step| format!("after {step}"));
-        let expected = match reference {
-            Reference::Real(real) => {
-                advance(real, step)
-                    .map_err(|error| format!("{}: the real one: {error}", place()))?;
-                None
-            }
-            Reference::Recorded(steps, end) => {
-                Some(steps.next().map_or_else(|| std::mem::take(end), |(_, heard)| heard))
-            }
-        };
+        reference.advance(step).map_err(|error| format!("{}: {error}", place()))?;
         advance(&mut memory, step).map_err(|error| format!("{}: in memory: {error}", place()))?;
-        let agreed = match (&mut *reference, expected) {
-            (Reference::Real(real), _) => agree(&mut memory, || real.heard().clone()),
-            (_, expected) => {
-                let expected = expected.unwrap_or_default();
-                agree(&mut memory, || expected.clone())
-            }
-        };
-        agreed.map_err(|wrong| format!("{}: {wrong}", place()))?;
+        agree(&mut memory, reference).map_err(|wrong| format!("{}: {wrong}", place()))?;
         memory.clear();
-        if let Reference::Real(real) = reference {
-            real.clear();
-        }
     }
     Ok(())
 }
 
 /// Waits until both have received the same, as long as one may merely lag behind: answers over HTTP arrive in any
 /// order.
-fn agree(memory: &mut Side, mut reference: impl FnMut() -> Heard) -> Result<(), String> {
+fn agree(memory: &mut Side, reference: &mut Reference) -> Result<(), String> {
     let deadline = Instant::now() + PATIENCE;
     loop {
-        let expected = reference();
-        let heard = memory.heard();
-        if *heard == expected {
+        let (heard, expected) = (memory.heard(), reference.heard());
+        if heard == expected {
             return Ok(());
         }
-        if is_final(heard, &expected) || Instant::now() > deadline {
-            return Err(difference(heard, &expected));
+        if is_final(heard, expected) || Instant::now() > deadline {
+            return Err(difference(heard, expected));
         }
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -180,9 +180,10 @@ fn recorded_sequences_match_the_real_server() {
     assert!(!all.is_empty(), "nothing is recorded");
     let mut wrong = Vec::new();
     for (name, Recorded { steps, end }) in all {
-        let only_steps: Vec<Step> = steps.iter().map(|(step, _)| step.clone()).collect();
-        let mut reference = Reference::Recorded(steps.into_iter(), end);
-        if let Err(error) = compare(&mut reference, &only_steps) {
+        let (steps, mut heard): (Vec<Step>, Vec<Heard>) = steps.into_iter().unzip();
+        heard.push(end);
+        let mut reference = Reference::Recorded(Heard::new(), heard.into_iter());
+        if let Err(error) = compare(&mut reference, &steps) {
             wrong.push(format!("{name}: {error}"));
         }
     }

@@ -128,18 +128,20 @@ fn the_same_seed_gives_the_same_trace() {
     }
 }
 
+/// The defects of clients, and the rules that each may break.
+const DEFECTS: [(Defect, &[Rule]); 7] = [
+    (Defect::Drops, &[Rule::Lost]),
+    (Defect::Denies, &[Rule::Ghost]),
+    (Defect::Repeats, &[Rule::Risen, Rule::Duplicated, Rule::Copied]),
+    (Defect::Waits, &[Rule::Late]),
+    (Defect::Forgets, &[Rule::Unfinished]),
+    (Defect::Keeps, &[Rule::Stuck]),
+    (Defect::Leaks, &[Rule::Leaked]),
+];
+
 #[test]
 fn detects_a_defective_client_for_any_seed() {
-    for (seed, defect) in (0..2).flat_map(|seed| Defect::ALL.map(|defect| (seed, defect))) {
-        let rules: &[Rule] = match defect {
-            Defect::Drops => &[Rule::Lost],
-            Defect::Denies => &[Rule::Ghost],
-            Defect::Repeats => &[Rule::Risen, Rule::Duplicated, Rule::Copied],
-            Defect::Waits => &[Rule::Late],
-            Defect::Forgets => &[Rule::Unfinished],
-            Defect::Keeps => &[Rule::Stuck],
-            Defect::Leaks => &[Rule::Leaked],
-        };
+    for (seed, (defect, rules)) in (0..2).flat_map(|seed| DEFECTS.map(|row| (seed, row))) {
         for outcome in each_protocol(seed, Some(defect)) {
             let broken = outcome.report.violations;
             assert!(!broken.is_empty(), "{defect:?} is not noticed with seed {seed}");

@@ -40,7 +40,7 @@ mod trend;
 
 use std::{env, panic, process::ExitCode, thread, time::Duration};
 
-use crate::options::{Options, Protocol, USAGE};
+use crate::options::{Options, USAGE};
 
 /// How much longer than asked a run may take: for draining and stopping.
 const OVERTIME: Duration = Duration::from_secs(300);
@@ -60,12 +60,7 @@ fn main() -> ExitCode {
         eprintln!("soak: still not at its end after {limit:?}");
         std::process::exit(3);
     });
-    let summary = match options.protocol {
-        Protocol::Beanstalkd => beanstalk::soak(&options),
-        Protocol::Gearmand => gearman::soak(&options),
-        Protocol::AdfQueue => adf_queue::soak(&options),
-    };
-    let Some(summary) = summary else {
+    let Some(summary) = (options.soak)(&options) else {
         eprintln!("soak: the server is not installed");
         return ExitCode::from(2);
     };

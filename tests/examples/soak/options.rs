@@ -2,6 +2,8 @@
 
 use std::{path::PathBuf, str::FromStr, time::Duration};
 
+use crate::{adf_queue, beanstalk, gearman, summary::Summary};
+
 pub const USAGE: &str = "\
 usage: soak beanstalkd|gearmand|adf-queue [options]
   --minutes N        how long (30)
@@ -15,7 +17,7 @@ usage: soak beanstalkd|gearmand|adf-queue [options]
   --json             the summary as one line of JSON";
 
 pub struct Options {
-    pub protocol: Protocol,
+    pub soak: fn(&Options) -> Option<Summary>,
     pub length: Duration,
     pub kill_every: Duration,
     pub rate: u64,
@@ -26,27 +28,19 @@ pub struct Options {
     pub json: bool,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Protocol {
-    Beanstalkd,
-    Gearmand,
-    AdfQueue,
-}
+type Soak = (&'static str, fn(&Options) -> Option<Summary>);
+
+const SOAKS: [Soak; 3] =
+    [("beanstalkd", beanstalk::soak), ("gearmand", gearman::soak), ("adf-queue", adf_queue::soak)];
 
 impl Options {
     pub fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options, String> {
-        let protocol = match arguments.next().as_deref() {
-            Some("beanstalkd") => Protocol::Beanstalkd,
-            Some("gearmand") => Protocol::Gearmand,
-            Some("adf-queue") => Protocol::AdfQueue,
-            Some(other) => {
-                return Err(format!("{other:?} is no server: beanstalkd, gearmand or adf-queue"));
-            }
-            None => return Err("which server?".to_owned()),
-        };
+        let server = arguments.next().ok_or("which server?")?;
+        let soak = SOAKS.iter().find(|(name, _)| *name == server).map(|(_, soak)| *soak);
+        let none = || format!("{server:?} is no server: beanstalkd, gearmand or adf-queue");
         let clock = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         let mut options = Options {
-            protocol,
+            soak: soak.ok_or_else(none)?,
             length: Duration::from_secs(30 * 60),
             kill_every: Duration::from_secs(30),
             rate: 500,

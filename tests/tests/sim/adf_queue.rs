@@ -18,7 +18,7 @@ use fixtures::{
     offline::Offline,
 };
 use tokio::{
-    task::JoinHandle,
+    task::{JoinHandle, JoinSet},
     time::{sleep, timeout},
 };
 
@@ -313,14 +313,12 @@ impl Cast {
             .create_queues(true)
             .timeout(PATIENCE);
         let producer = Producer::new(options).unwrap();
-        let mut callers = Vec::new();
+        let mut callers = JoinSet::new();
         for caller in 0..1 + rng.below(4) as u32 {
             let (cast, producer, rng) = (self.clone(), producer.clone(), rng.fork());
-            callers.push(tokio::spawn(cast.caller(actor + caller, producer, repeats, rng)));
+            callers.spawn(cast.caller(actor + caller, producer, repeats, rng));
         }
-        for caller in callers {
-            caller.await.unwrap();
-        }
+        callers.join_all().await;
         Some((actor, Pushes::Shared(producer)))
     }
 

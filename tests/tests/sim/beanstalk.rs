@@ -20,7 +20,7 @@ use fixtures::{
     offline::Offline,
 };
 use tokio::{
-    task::JoinHandle,
+    task::{JoinHandle, JoinSet},
     time::{sleep, timeout},
 };
 
@@ -255,14 +255,12 @@ impl Cast {
             .timeout(PATIENCE)
             .max_jobs(1 + rng.below(8) as usize);
         let producer = Producer::new(options).unwrap();
-        let mut callers = Vec::new();
+        let mut callers = JoinSet::new();
         for caller in 0..1 + rng.below(4) as u32 {
             let (stage, producer, rng) = (self.clone(), producer.clone(), rng.fork());
-            callers.push(tokio::spawn(stage.caller(actor + caller, producer, rng)));
+            callers.spawn(stage.caller(actor + caller, producer, rng));
         }
-        for caller in callers {
-            caller.await.unwrap();
-        }
+        callers.join_all().await;
         Some(Survivor::Shared(actor, producer))
     }
 

@@ -16,7 +16,7 @@ use gearman_client::{
     RetryPolicy, Selection, Servers, SubmitOptions, UniqueId, Worker, WorkerOptions,
 };
 use tokio::{
-    task::JoinHandle,
+    task::{JoinHandle, JoinSet},
     time::{sleep, timeout},
 };
 
@@ -150,14 +150,12 @@ impl Cast {
                 Err(_) => sleep(rng.millis(500)).await,
             }
         };
-        let mut callers = Vec::new();
+        let mut callers = JoinSet::new();
         for caller in 0..1 + rng.below(3) as u32 {
             let (cast, client, rng) = (self.clone(), client.clone(), rng.fork());
-            callers.push(tokio::spawn(cast.caller(actor + caller, client, rng)));
+            callers.spawn(cast.caller(actor + caller, client, rng));
         }
-        for caller in callers {
-            caller.await.unwrap();
-        }
+        callers.join_all().await;
         if actor == 10 && self.has_defect() {
             self.do_wrong(actor, client).await;
             return None;

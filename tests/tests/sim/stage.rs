@@ -53,18 +53,6 @@ pub enum Defect {
     Leaks,
 }
 
-impl Defect {
-    pub const ALL: [Defect; 7] = [
-        Defect::Drops,
-        Defect::Denies,
-        Defect::Repeats,
-        Defect::Waits,
-        Defect::Forgets,
-        Defect::Keeps,
-        Defect::Leaks,
-    ];
-}
-
 /// The fault of this kind. A denial is this reply, and fewer than `most` bytes of a reply pass before it is cut.
 pub fn strike(fault: Fault, kind: Kind, denial: &str, most: u64, rng: &mut Rng) -> Fault {
     match kind {

@@ -232,12 +232,8 @@ impl Meters {
                 AggregatedMetrics::F64(MetricData::Histogram(histogram)) => {
                     for point in histogram.data_points() {
                         let of = attributes(&mut point.attributes());
-                        series.push((
-                            name.clone(),
-                            of,
-                            point.count(),
-                            point.bucket_counts().count(),
-                        ));
+                        let buckets = point.bucket_counts().count();
+                        series.push((name.clone(), of, point.count(), buckets));
                     }
                 }
                 AggregatedMetrics::F64(MetricData::Sum(sum)) => {

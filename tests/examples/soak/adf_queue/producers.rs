@@ -4,6 +4,7 @@ use std::{sync::Arc, thread, time::Duration};
 
 use adf_queue_client::{Client, Producer, ProducerOptions, ProducerReport, blocking};
 use fixtures::history::Key;
+use tokio::task::JoinSet;
 
 use super::{PATIENCE, QUEUE, connect_options, message};
 use crate::{body::fate_of, pace::Pace, rng::Rng, stage::Stage};
@@ -25,15 +26,12 @@ impl Pushes {
     pub async fn shared_async(self, mut rng: Rng) -> String {
         let producer = Producer::new(self.options(&mut rng)).expect("the options are good");
         let this = Arc::new(self);
-        let callers: Vec<_> = (0..CALLERS)
-            .map(|caller| {
-                let (this, producer, rng) = (this.clone(), producer.clone(), rng.fork());
-                tokio::spawn(async move { this.call(caller, producer, rng).await })
-            })
-            .collect();
-        for caller in callers {
-            caller.await.expect("a caller");
+        let mut callers = JoinSet::new();
+        for caller in 0..CALLERS {
+            let (this, producer, rng) = (this.clone(), producer.clone(), rng.fork());
+            callers.spawn(async move { this.call(caller, producer, rng).await });
         }
+        callers.join_all().await;
         this.tell("async", producer.report())
     }
 

@@ -7,6 +7,7 @@ use std::{
 };
 
 use beanstalk_client::{Delivery, Producer, ProducerOptions, ProducerReport, blocking};
+use tokio::task::JoinSet;
 
 use super::{PATIENCE, Part, TUBE, connect_options, put_options};
 use crate::{
@@ -32,16 +33,13 @@ impl Part {
         let Part { stage, actor, place, rate } = self;
         let options = options(place, delivery, &mut rng);
         let producer = Producer::new(options).expect("the options are good");
-        let callers: Vec<_> = (0..CALLERS)
-            .map(|caller| {
-                let pace = Pace::new(rate, CALLERS);
-                let (stage, producer) = (stage.clone(), producer.clone());
-                tokio::spawn(call(stage, actor + caller, producer, delivery, pace, rng.fork()))
-            })
-            .collect();
-        for caller in callers {
-            caller.await.expect("a caller");
+        let mut callers = JoinSet::new();
+        for caller in 0..CALLERS {
+            let pace = Pace::new(rate, CALLERS);
+            let (stage, producer) = (stage.clone(), producer.clone());
+            callers.spawn(call(stage, actor + caller, producer, delivery, pace, rng.fork()));
         }
+        callers.join_all().await;
         tell(&stage, "async", delivery, &producer.close().await)
     }
 

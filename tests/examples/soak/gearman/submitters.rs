@@ -6,7 +6,7 @@ use fixtures::history::{Fate, Key};
 use gearman_client::{
     Client, FunctionName, Outcome, Result, SubmitOptions, blocking, protocol::Submit,
 };
-use tokio::sync::Mutex;
+use tokio::{sync::Mutex, task::JoinSet};
 
 use super::{
     ANSWER_LIMIT, Connections, Ending, PATIENCE, SQUARE, WORK, connect_options, submit_options,
@@ -37,18 +37,15 @@ impl Submitter {
         let client = self.client(Some(PATIENCE), &mut rng);
         let this = Arc::new(self);
         let connections = Arc::new(Mutex::new(Connections::default()));
-        let callers: Vec<_> = (0..CALLERS)
-            .map(|caller| {
-                let (this, client) = (this.clone(), client.clone());
-                let (connections, rng) = (connections.clone(), rng.fork());
-                tokio::spawn(async move {
-                    this.background(&client, &connections, this.actor + caller, rng).await;
-                })
-            })
-            .collect();
-        for caller in callers {
-            caller.await.expect("a caller");
+        let mut callers = JoinSet::new();
+        for caller in 0..CALLERS {
+            let (this, client) = (this.clone(), client.clone());
+            let (connections, rng) = (connections.clone(), rng.fork());
+            callers.spawn(async move {
+                this.background(&client, &connections, this.actor + caller, rng).await;
+            });
         }
+        callers.join_all().await;
         let seen = connections.lock().await.seen;
         format!("{}: {seen} connections", this.name("async background"))
     }
@@ -76,28 +73,25 @@ impl Submitter {
     pub async fn foreground_async(self, mut rng: Rng) -> String {
         let client = self.client(None, &mut rng);
         let this = Arc::new(self);
-        let callers: Vec<_> = (0..CALLERS)
-            .map(|caller| {
-                let (this, client, mut rng) = (this.clone(), client.clone(), rng.fork());
-                tokio::spawn(async move {
-                    let actor = this.actor + caller;
-                    let mut pace = Pace::new(this.rate, CALLERS);
-                    let mut connections = Connections::default();
-                    while this.stage.turn_async(&mut pace).await {
-                        if caller == 0 {
-                            connections.see(&this.stage, client.epochs().collect());
-                        }
-                        let key = this.begin(actor);
-                        let body = body_of(key, &mut rng);
-                        let options = submit_options(this.idempotent);
-                        this.answered(actor, key, client.run(WORK, &body, options).await);
+        let mut callers = JoinSet::new();
+        for caller in 0..CALLERS {
+            let (this, client, mut rng) = (this.clone(), client.clone(), rng.fork());
+            callers.spawn(async move {
+                let actor = this.actor + caller;
+                let mut pace = Pace::new(this.rate, CALLERS);
+                let mut connections = Connections::default();
+                while this.stage.turn_async(&mut pace).await {
+                    if caller == 0 {
+                        connections.see(&this.stage, client.epochs().collect());
                     }
-                })
-            })
-            .collect();
-        for caller in callers {
-            caller.await.expect("a caller");
+                    let key = this.begin(actor);
+                    let body = body_of(key, &mut rng);
+                    let options = submit_options(this.idempotent);
+                    this.answered(actor, key, client.run(WORK, &body, options).await);
+                }
+            });
         }
+        callers.join_all().await;
         this.name("async foreground")
     }
 
