@@ -16,7 +16,7 @@ use queue_core::{
     proof::{Faults, Idle, Peer, Proof, Steady, seeds},
 };
 
-use self::waiting::has_room;
+use self::waiting::{Sleeper, has_room};
 use super::*;
 use crate::{Selection, Servers};
 

@@ -64,12 +64,9 @@ macro_rules! face {
             /// `Client::quit`.
             fn quit(self) -> Result<()>;
 
-            /// `Client::check_connection`.
-            fn check_connection(&mut self) -> bool;
-
             $(
                 /// The method of that name.
-                fn $call(&mut self, $($arg: $type),*) -> Result<$reply>;
+                fn $call(&mut self, $($arg: $type),*) -> $reply;
             )+
             $(
                 /// The method of that name.
@@ -112,11 +109,7 @@ macro_rules! face {
                 self.client.quit()
             }
 
-            fn check_connection(&mut self) -> bool {
-                self.client.check_connection()
-            }
-
-            $(fn $call(&mut self, $($arg: $type),*) -> Result<$reply> {
+            $(fn $call(&mut self, $($arg: $type),*) -> $reply {
                 self.client.$call($($arg),*)
             })+
             $(fn $look(&self, $($look_arg: $look_type),*) -> $value {
@@ -152,11 +145,8 @@ macro_rules! face {
                 self.runtime.block_on(async {
                     let mut replies = self.client.call_many(commands).window(window);
                     let mut found = Vec::new();
-                    while found.len() < take {
-                        match replies.next().await {
-                            Some(reply) => found.push(reply),
-                            None => break,
-                        }
+                    while found.len() < take && let Some(reply) = replies.next().await {
+                        found.push(reply);
                     }
                     found
                 })
@@ -176,11 +166,7 @@ macro_rules! face {
                 self.runtime.block_on(self.client.quit())
             }
 
-            fn check_connection(&mut self) -> bool {
-                self.runtime.block_on(self.client.check_connection())
-            }
-
-            $(fn $call(&mut self, $($arg: $type),*) -> Result<$reply> {
+            $(fn $call(&mut self, $($arg: $type),*) -> $reply {
                 self.runtime.block_on(self.client.$call($($arg),*))
             })+
             $(fn $look(&self, $($look_arg: $look_type),*) -> $value {
@@ -192,33 +178,34 @@ macro_rules! face {
 
 face! {
     calls {
-        fn put(body: &[u8], options: PutOptions) -> Inserted;
-        fn use_tube(tube: &str) -> ();
-        fn reserve() -> Reserved;
-        fn reserve_with_timeout(timeout: Duration) -> Reserved;
-        fn reserve_job(id: impl Into<JobId>) -> Option<Job>;
-        fn delete(job: impl Into<JobRef>) -> ();
-        fn release(job: impl Into<JobRef>, options: ReleaseOptions) -> Released;
-        fn bury(job: impl Into<JobRef>, priority: impl Into<Priority>) -> ();
-        fn touch(job: impl Into<JobRef>) -> ();
-        fn watch(tube: &str) -> u64;
-        fn ignore(tube: &str) -> u64;
-        fn watch_only(tubes: Vec<&str>) -> ();
-        fn peek(id: impl Into<JobId>) -> Option<Job>;
-        fn peek_ready() -> Option<Job>;
-        fn peek_delayed() -> Option<Job>;
-        fn peek_buried() -> Option<Job>;
-        fn kick(bound: u64) -> u64;
-        fn kick_job(job: impl Into<JobRef>) -> ();
-        fn stats_job(id: impl Into<JobId>) -> Option<JobStats>;
-        fn stats_tube(tube: &str) -> Option<TubeStats>;
-        fn stats() -> ServerStats;
-        fn list_tubes() -> Vec<TubeName>;
-        fn list_tube_used() -> TubeName;
-        fn list_tubes_watched() -> Vec<TubeName>;
-        fn pause_tube(tube: &str, delay: Duration) -> ();
-        fn reconnect() -> ();
-        fn reset() -> ();
+        fn put(body: &[u8], options: PutOptions) -> Result<Inserted>;
+        fn use_tube(tube: &str) -> Result<()>;
+        fn reserve() -> Result<Reserved>;
+        fn reserve_with_timeout(timeout: Duration) -> Result<Reserved>;
+        fn reserve_job(id: impl Into<JobId>) -> Result<Option<Job>>;
+        fn delete(job: impl Into<JobRef>) -> Result<()>;
+        fn release(job: impl Into<JobRef>, options: ReleaseOptions) -> Result<Released>;
+        fn bury(job: impl Into<JobRef>, priority: impl Into<Priority>) -> Result<()>;
+        fn touch(job: impl Into<JobRef>) -> Result<()>;
+        fn watch(tube: &str) -> Result<u64>;
+        fn ignore(tube: &str) -> Result<u64>;
+        fn watch_only(tubes: Vec<&str>) -> Result<()>;
+        fn peek(id: impl Into<JobId>) -> Result<Option<Job>>;
+        fn peek_ready() -> Result<Option<Job>>;
+        fn peek_delayed() -> Result<Option<Job>>;
+        fn peek_buried() -> Result<Option<Job>>;
+        fn kick(bound: u64) -> Result<u64>;
+        fn kick_job(job: impl Into<JobRef>) -> Result<()>;
+        fn stats_job(id: impl Into<JobId>) -> Result<Option<JobStats>>;
+        fn stats_tube(tube: &str) -> Result<Option<TubeStats>>;
+        fn stats() -> Result<ServerStats>;
+        fn list_tubes() -> Result<Vec<TubeName>>;
+        fn list_tube_used() -> Result<TubeName>;
+        fn list_tubes_watched() -> Result<Vec<TubeName>>;
+        fn pause_tube(tube: &str, delay: Duration) -> Result<()>;
+        fn check_connection() -> bool;
+        fn reconnect() -> Result<()>;
+        fn reset() -> Result<()>;
     }
     looks {
         fn is_connected() -> bool;

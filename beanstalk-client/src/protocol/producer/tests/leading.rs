@@ -29,26 +29,6 @@ fn world(connects: &[bool]) -> (World, Vec<SlotId>) {
     (world, slots)
 }
 
-fn waker() -> (Arc<Idle>, Waker) {
-    let idle = Arc::new(Idle);
-    (idle.clone(), idle.into())
-}
-
-/// Whether one of those that are to be woken is this one.
-fn wakes(world: &mut World, waker: &Waker) -> bool {
-    let mut woken = Vec::new();
-    world.outbox.take_wakers(&mut woken);
-    woken.iter().any(|woken| woken.will_wake(waker))
-}
-
-/// Whether this waker was dropped everywhere else.
-fn is_woken(world: &mut World, idle: &Arc<Idle>) -> bool {
-    let mut woken = Vec::new();
-    world.outbox.take_wakers(&mut woken);
-    drop(woken);
-    Arc::strong_count(idle) == 1
-}
-
 #[test]
 fn one_caller_drives_the_lane_of_its_put_and_the_next_takes_over() {
     let (mut world, slots) = world(&[true]);
@@ -56,17 +36,16 @@ fn one_caller_drives_the_lane_of_its_put_and_the_next_takes_over() {
     let due = Some(world.now + policy().timeout);
     assert_eq!(lead(&mut world, Some(slots[0]), None), (Some(0), due), "as long as its put waits");
     assert_eq!(lead(&mut world, Some(second), None), (None, due), "it is driven");
-    let [(one, one_waker), (two, two_waker)] = [waker(), waker()];
-    assert!(world.outbox.poll_answer(slots[0], &one_waker).is_pending());
-    assert!(world.outbox.poll_answer(second, &two_waker).is_pending());
-    drop((one_waker, two_waker));
+    let [one, two] = [Sleeper::new(), Sleeper::new()];
+    assert!(world.outbox.poll_answer(slots[0], &one.waker()).is_pending());
+    assert!(world.outbox.poll_answer(second, &two.waker()).is_pending());
     for _ in 0..2 {
         world.turn(0, usize::MAX, 1);
     }
-    assert!(is_woken(&mut world, &one) && !is_woken(&mut world, &two));
+    assert!(one.is_awake(&mut world.outbox) && !two.is_awake(&mut world.outbox));
     assert!(world.answer(slots[0]).is_some());
     world.outbox.resign(0);
-    assert!(is_woken(&mut world, &two), "somebody has to drive it");
+    assert!(two.is_awake(&mut world.outbox), "somebody has to drive it");
     assert_eq!(lead(&mut world, Some(second), None), (Some(0), due));
     world.settle();
     world.outbox.resign(0);
@@ -160,31 +139,30 @@ fn a_caller_sleeps_until_its_server_may_be_retried() {
 #[test]
 fn a_driver_that_stops_wakes_another_waiter() {
     let (mut world, slots) = world(&[true]);
-    let [(_, own), (_, flush), (_, line)] = [waker(), waker(), waker()];
-    assert!(world.outbox.poll_answer(slots[0], &own).is_pending());
+    let [own, flush, line] = [(); 3].map(|()| Sleeper::new());
+    assert!(world.outbox.poll_answer(slots[0], &own.waker()).is_pending());
     let mark = world.outbox.mark();
-    assert!(world.outbox.poll_passed(mark, &flush).is_pending());
+    assert!(world.outbox.poll_passed(mark, &flush.waker()).is_pending());
     let put = Put::new(b"x", crate::PutOptions::default()).unwrap();
     (0..19).for_each(|_| world.put(0, Delivery::AtMostOnce, 60));
-    let place = world.outbox.stand_in_line(&put, (&policy(), None), &line);
+    let place = world.outbox.stand_in_line(&put, (&policy(), None), &line.waker());
     world.outbox.resign(0);
-    assert!(wakes(&mut world, &own));
+    assert!(own.is_awake(&mut world.outbox) && !line.is_awake(&mut world.outbox));
     // The callers of the puts are gone, or awake.
     world.outbox.resign(0);
-    assert!(wakes(&mut world, &line));
+    assert!(line.is_awake(&mut world.outbox) && !flush.is_awake(&mut world.outbox));
     world.outbox.abandon(place);
     world.outbox.resign(0);
-    assert!(wakes(&mut world, &flush));
+    assert!(flush.is_awake(&mut world.outbox));
     // With nothing to do, no caller is woken, except those that wait for the close.
     world.settle();
-    let (idle, kept) = waker();
-    assert!(world.outbox.poll_closed(&kept).is_pending());
-    drop(kept);
+    let close = Sleeper::new();
+    assert!(world.outbox.poll_closed(&close.waker()).is_pending());
     world.outbox.resign(0);
-    assert!(!is_woken(&mut world, &idle));
+    assert!(!close.is_awake(&mut world.outbox));
     world.outbox.is_closing = true;
     world.outbox.resign(0);
-    assert!(is_woken(&mut world, &idle));
+    assert!(close.is_awake(&mut world.outbox));
 }
 
 #[test]
@@ -245,11 +223,10 @@ fn unwritten_puts_are_left_to_one_helper() {
     assert_eq!(left(&mut world), "Push(0)");
     assert_eq!(left(&mut world), "Nothing", "somebody does it");
     // It hands over to a caller that waits.
-    let (idle, kept) = waker();
-    assert!(world.outbox.poll_answer(waits, &kept).is_pending());
-    drop(kept);
+    let caller = Sleeper::new();
+    assert!(world.outbox.poll_answer(waits, &caller.waker()).is_pending());
     world.outbox.resign(0);
-    assert!(is_woken(&mut world, &idle) && left(&mut world) == "Nothing");
+    assert!(caller.is_awake(&mut world.outbox) && left(&mut world) == "Nothing");
     // That caller gives up.
     world.now += policy().timeout;
     lead(&mut world, Some(waits), None);

@@ -3,19 +3,19 @@
 use super::*;
 
 /// A waker, and whether it is still kept.
-struct Sleeper(Arc<Idle>);
+pub(super) struct Sleeper(Arc<Idle>);
 
 impl Sleeper {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Sleeper(Arc::new(Idle))
     }
 
-    fn waker(&self) -> Waker {
+    pub(super) fn waker(&self) -> Waker {
         self.0.clone().into()
     }
 
     /// Whether it was woken: its waker was dropped.
-    fn is_awake(&self, outbox: &mut Outbox) -> bool {
+    pub(super) fn is_awake(&self, outbox: &mut Outbox) -> bool {
         let mut woken = Vec::new();
         outbox.take_wakers(&mut woken);
         drop(woken);
