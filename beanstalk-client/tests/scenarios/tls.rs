@@ -29,9 +29,11 @@ use crate::support::{
     place::{PATIENCE, options},
 };
 
-/// Ends TLS in front of `server`, with a certificate for `name`.
-fn proxy(authority: &Authority, name: &str, server: &Server) -> SocketAddr {
-    in_front(&authority.identity(name).server(None), server)
+/// A server, and what ends TLS in front of it, with a certificate for `name`.
+fn proxied(name: &str) -> (Server, Authority, SocketAddr) {
+    let (server, authority) = (Server::start().unwrap(), Authority::new());
+    let proxy = in_front(&authority.identity(name).server(None), &server);
+    (server, authority, proxy)
 }
 
 fn in_front(tls: &tls::Server, server: &Server) -> SocketAddr {
@@ -44,6 +46,11 @@ fn to(address: impl Display, tls: TlsOptions) -> ConnectOptions {
 
 fn trusting(authority: &Authority) -> TlsOptions {
     TlsOptions::default().authorities_pem(authority.pem())
+}
+
+fn accepted<F: Face>(options: ConnectOptions) {
+    let mut client = F::connect(options).unwrap();
+    assert_eq!(client.list_tube_used().unwrap(), "default");
 }
 
 fn refused<F: Face>(options: ConnectOptions) -> Error {
@@ -71,8 +78,7 @@ both_faces!(
 );
 
 fn jobs_go_through_tls<F: Face>() {
-    let (server, authority) = (Server::start().unwrap(), Authority::new());
-    let proxy = proxy(&authority, "127.0.0.1", &server);
+    let (_server, authority, proxy) = proxied("127.0.0.1");
     let mut client = F::connect(to(proxy, trusting(&authority))).unwrap();
     for size in [0, 1, 65_535] {
         let body = vec![b'\n'; size];
@@ -93,8 +99,7 @@ fn jobs_go_through_tls<F: Face>() {
 }
 
 fn a_configuration_of_rustls_is_used_as_it_is<F: Face>() {
-    let (server, authority) = (Server::start().unwrap(), Authority::new());
-    let proxy = proxy(&authority, "127.0.0.1", &server);
+    let (_server, authority, proxy) = proxied("127.0.0.1");
     let ring = Arc::new(rustls::crypto::ring::default_provider());
     let config = |roots: rustls::RootCertStore| {
         let builder = rustls::ClientConfig::builder_with_provider(Arc::clone(&ring));
@@ -105,18 +110,15 @@ fn a_configuration_of_rustls_is_used_as_it_is<F: Face>() {
     let mut roots = rustls::RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(pem.as_bytes()).unwrap()).unwrap();
     let own = TlsOptions::default().client_config(config(roots));
-    let mut client = F::connect(to(proxy, own)).unwrap();
-    assert_eq!(client.list_tube_used().unwrap(), "default");
+    accepted::<F>(to(proxy, own));
     // What else was set does not add to it.
     let nobody = trusting(&authority).client_config(config(rustls::RootCertStore::empty()));
     refused::<F>(to(proxy, nobody));
-    let mut client = F::connect(to(proxy, trusting(&authority).crypto_provider(ring))).unwrap();
-    assert_eq!(client.list_tube_used().unwrap(), "default");
+    accepted::<F>(to(proxy, trusting(&authority).crypto_provider(ring)));
 }
 
 fn tls_goes_over_the_stream_of_a_connector<F: Face>() {
-    let (server, authority) = (Server::start().unwrap(), Authority::new());
-    let proxy = proxy(&authority, "queue.invalid", &server);
+    let (server, authority, proxy) = proxied("queue.invalid");
     let options = options("beanstalks://queue.invalid").tls(trusting(&authority));
     let mut client = F::connect(resolved_by(options.clone(), move |_| Ok(proxy))).unwrap();
     client.use_tube("mine").unwrap();
@@ -131,29 +133,24 @@ fn tls_goes_over_the_stream_of_a_connector<F: Face>() {
 }
 
 fn a_certificate_for_another_name_is_refused<F: Face>() {
-    let (server, authority) = (Server::start().unwrap(), Authority::new());
-    let proxy = proxy(&authority, "queue.example", &server);
+    let (server, authority, proxy) = proxied("queue.example");
     let error = refused::<F>(to(proxy, trusting(&authority)));
     assert!(error.to_string().contains("not valid for"), "{error}");
     // Unless the caller says that this is the name.
     let named = trusting(&authority).server_name("queue.example");
-    let mut client = F::connect(to(proxy, named)).unwrap();
-    assert_eq!(client.list_tube_used().unwrap(), "default");
+    accepted::<F>(to(proxy, named));
     assert_eq!(server.requests().len(), 1);
 }
 
 fn a_certificate_of_an_unknown_authority_is_refused<F: Face>() {
-    let server = Server::start().unwrap();
-    let (known, unknown) = (Authority::new(), Authority::new());
-    let proxy = proxy(&unknown, "127.0.0.1", &server);
-    let error = refused::<F>(to(proxy, trusting(&known))).to_string();
+    let (server, _, proxy) = proxied("127.0.0.1");
+    let error = refused::<F>(to(proxy, trusting(&Authority::new()))).to_string();
     assert!(error.contains("invalid peer certificate") && !error.contains("plain text"), "{error}");
     assert_eq!(server.requests(), []);
 }
 
 fn a_certificate_that_the_platform_does_not_know_is_refused<F: Face>() {
-    let (server, authority) = (Server::start().unwrap(), Authority::new());
-    let proxy = proxy(&authority, "127.0.0.1", &server);
+    let (server, authority, proxy) = proxied("127.0.0.1");
     let error = refused::<F>(to(proxy, TlsOptions::default().platform_verifier())).to_string();
     assert!(!error.contains("plain text"), "{error}");
     // The two would contradict each other, and neither is passed over in silence.
@@ -161,8 +158,7 @@ fn a_certificate_that_the_platform_does_not_know_is_refused<F: Face>() {
     assert!(error.contains("supports neither authorities nor revocation lists"), "{error}");
     assert_eq!(server.requests(), []);
     // Without it that authority is trusted.
-    let mut client = F::connect(to(proxy, trusting(&authority))).unwrap();
-    assert_eq!(client.list_tube_used().unwrap(), "default");
+    accepted::<F>(to(proxy, trusting(&authority)));
 }
 
 fn an_expired_certificate_is_refused<F: Face>() {
@@ -184,8 +180,7 @@ fn a_revoked_certificate_is_refused<F: Face>() {
     }
     assert_eq!(server.requests(), []);
     let tls = trusting(&authority).revocation_lists_pem(authority.revoking(&[6, 8]));
-    let mut client = F::connect(to(proxy, tls)).unwrap();
-    assert_eq!(client.list_tube_used().unwrap(), "default");
+    accepted::<F>(to(proxy, tls));
 }
 
 fn a_client_certificate_is_shown_when_it_is_asked_for<F: Face>() {
@@ -194,8 +189,7 @@ fn a_client_certificate_is_shown_when_it_is_asked_for<F: Face>() {
     let proxy = in_front(&identity.server(Some(&authority)), &server);
     let mine = authority.identity("client");
     let tls = trusting(&authority).client_certificate_pem(mine.pem, mine.key_pem);
-    let mut client = F::connect(to(proxy, tls)).unwrap();
-    assert_eq!(client.list_tube_used().unwrap(), "default");
+    accepted::<F>(to(proxy, tls));
 }
 
 fn a_missing_client_certificate_is_an_error<F: Face>() {
@@ -294,8 +288,7 @@ fn serve_half_a_job(mut server: tls::Stream, with_alert: bool) {
 }
 
 fn a_tls_connection_lost_while_idle_is_noticed<F: Face>() {
-    let (server, authority) = (Server::start().unwrap(), Authority::new());
-    let proxy = proxy(&authority, "127.0.0.1", &server);
+    let (server, authority, proxy) = proxied("127.0.0.1");
     let mut client = F::connect(to(proxy, trusting(&authority))).unwrap();
     assert_eq!(client.reserve_with_timeout(Duration::ZERO).unwrap(), Reserved::TimedOut);
     // A session ticket that has come meanwhile is no sign of a dead connection.

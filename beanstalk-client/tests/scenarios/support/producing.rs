@@ -25,6 +25,9 @@ pub(crate) struct BlockingProducer {
     pub(crate) producer: blocking::Producer,
 }
 
+/// What became of puts, in their order.
+pub(crate) type Answers = Vec<Result<Inserted>>;
+
 macro_rules! producing {
     (
         calls { $(fn $call:ident($($arg:ident: $type:ty),*) -> $reply:ty;)+ }
@@ -45,16 +48,10 @@ macro_rules! producing {
             }
 
             /// `Producer::enqueue` for all of them, and then every answer.
-            fn put_all(&self, tube: &str, bodies: &[Vec<u8>]) -> Vec<Result<Inserted>>;
+            fn put_all(&self, tube: &str, bodies: &[Vec<u8>]) -> Answers;
 
             /// `Producer::put_many`: the first `take` answers, and then it is dropped.
-            fn put_some(
-                &self,
-                tube: &str,
-                window: usize,
-                take: usize,
-                bodies: &[Vec<u8>],
-            ) -> Vec<Result<Inserted>>;
+            fn put_some(&self, tube: &str, window: usize, take: usize, bodies: &[Vec<u8>]) -> Answers;
 
             /// `Producer::try_put` without waiting for the answer.
             fn try_put(&self, tube: &str, body: &[u8]) -> Result<()>;
@@ -92,7 +89,7 @@ macro_rules! producing {
                 Ok(AsyncProducer { producer, runtime })
             }
 
-            fn put_all(&self, tube: &str, bodies: &[Vec<u8>]) -> Vec<Result<Inserted>> {
+            fn put_all(&self, tube: &str, bodies: &[Vec<u8>]) -> Answers {
                 self.runtime.block_on(async {
                     let mut receipts = Vec::new();
                     for body in bodies {
@@ -109,13 +106,7 @@ macro_rules! producing {
                 })
             }
 
-            fn put_some(
-                &self,
-                tube: &str,
-                window: usize,
-                take: usize,
-                bodies: &[Vec<u8>],
-            ) -> Vec<Result<Inserted>> {
+            fn put_some(&self, tube: &str, window: usize, take: usize, bodies: &[Vec<u8>]) -> Answers {
                 self.runtime.block_on(async {
                     let answers = self.producer.put_many(tube, bodies, PutOptions::default());
                     let (mut answers, mut found) = (answers.unwrap().window(window), Vec::new());
@@ -157,20 +148,14 @@ macro_rules! producing {
                 blocking::Producer::new(options).map(|producer| BlockingProducer { producer })
             }
 
-            fn put_all(&self, tube: &str, bodies: &[Vec<u8>]) -> Vec<Result<Inserted>> {
+            fn put_all(&self, tube: &str, bodies: &[Vec<u8>]) -> Answers {
                 let options = PutOptions::default();
                 let receipts: Vec<Result<blocking::Receipt>> =
                     bodies.iter().map(|body| self.producer.enqueue(tube, body, options)).collect();
                 receipts.into_iter().map(|receipt| receipt.and_then(blocking::Receipt::wait)).collect()
             }
 
-            fn put_some(
-                &self,
-                tube: &str,
-                window: usize,
-                take: usize,
-                bodies: &[Vec<u8>],
-            ) -> Vec<Result<Inserted>> {
+            fn put_some(&self, tube: &str, window: usize, take: usize, bodies: &[Vec<u8>]) -> Answers {
                 let answers = self.producer.put_many(tube, bodies, PutOptions::default());
                 answers.unwrap().window(window).take(take).collect()
             }

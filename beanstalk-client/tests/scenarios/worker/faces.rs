@@ -7,8 +7,8 @@ use std::{
 };
 
 use beanstalk_client::{
-    ErrorKind, JobContext, JobId, JobStats, LostReason, Outcome, Result, TubeName, Worker,
-    WorkerEvent, WorkerEventKind, WorkerHandle, WorkerOptions, WorkerReport, blocking,
+    ErrorKind, JobContext, JobId, JobStats, LostReason, Outcome, PutOptions, Result, TubeName,
+    Worker, WorkerEvent, WorkerEventKind, WorkerHandle, WorkerOptions, WorkerReport, blocking,
 };
 use queue_core::proof::runtime;
 use tokio::runtime::Handle;
@@ -32,39 +32,56 @@ pub(super) trait Seen {
     fn tube(&self) -> TubeName;
 }
 
+/// What a test does with a job.
+pub(super) trait Handler:
+    Fn(&dyn Seen) -> std::result::Result<Outcome, String> + Send + Sync + 'static
+{
+}
+
+impl<H> Handler for H where
+    H: Fn(&dyn Seen) -> std::result::Result<Outcome, String> + Send + Sync + 'static
+{
+}
+
 /// A worker of either face.
 pub(super) trait WorkerFace: Face {
-    fn start<H>(options: WorkerOptions, handler: H) -> Running
-    where
-        H: Fn(&dyn Seen) -> std::result::Result<Outcome, String> + Send + Sync + 'static,
-    {
-        Self::serve(options, &["default"], |_| {}, handler)
+    fn start(options: WorkerOptions, handler: impl Handler) -> Running {
+        Self::start_on(options, &["default"], handler)
     }
 
     /// For these tubes.
-    fn start_on<H>(options: WorkerOptions, tubes: &[&str], handler: H) -> Running
-    where
-        H: Fn(&dyn Seen) -> std::result::Result<Outcome, String> + Send + Sync + 'static,
-    {
-        Self::serve(options, tubes, |_| {}, handler)
+    fn start_on(options: WorkerOptions, tubes: &[&str], handler: impl Handler) -> Running {
+        let events = Events::default();
+        let running = Self::serve(events.watch(options, |_| {}), tubes, handler);
+        Running { events, ..running }
     }
 
     /// With another observer besides, which is called last.
-    fn start_told<O, H>(options: WorkerOptions, observer: O, handler: H) -> Running
+    fn start_told<O>(options: WorkerOptions, observer: O, handler: impl Handler) -> Running
     where
         O: Fn(&WorkerEvent) + Send + Sync + 'static,
-        H: Fn(&dyn Seen) -> std::result::Result<Outcome, String> + Send + Sync + 'static,
     {
-        Self::serve(options, &["default"], observer, handler)
+        let events = Events::default();
+        let running = Self::serve(events.watch(options, observer), &["default"], handler);
+        Running { events, ..running }
     }
 
-    fn serve<O, H>(options: WorkerOptions, tubes: &[&str], observer: O, handler: H) -> Running
-    where
-        O: Fn(&WorkerEvent) + Send + Sync + 'static,
-        H: Fn(&dyn Seen) -> std::result::Result<Outcome, String> + Send + Sync + 'static;
+    /// With the observer of the options alone.
+    fn serve(options: WorkerOptions, tubes: &[&str], handler: impl Handler) -> Running;
 
     /// `Worker::connect`, and then `check` once more.
     fn check(servers: &str) -> Result<()>;
+}
+
+/// Puts a job of a priority of its own, which an outcome is to keep.
+pub(super) fn put<F: Face>(client: &mut F, body: &str) -> u64 {
+    put_for(client, body, 60)
+}
+
+/// With this time to run, in seconds.
+pub(super) fn put_for<F: Face>(client: &mut F, body: &str, ttr: u64) -> u64 {
+    let options = PutOptions::default().priority(77).ttr(Duration::from_secs(ttr));
+    client.put(body.as_bytes(), options).unwrap().id().get()
 }
 
 /// A worker that runs in its own threads.
@@ -165,13 +182,8 @@ impl WorkerFace for Async {
         runtime().block_on(async { Worker::connect(servers).await?.check().await })
     }
 
-    fn serve<O, H>(options: WorkerOptions, tubes: &[&str], observer: O, handler: H) -> Running
-    where
-        O: Fn(&WorkerEvent) + Send + Sync + 'static,
-        H: Fn(&dyn Seen) -> std::result::Result<Outcome, String> + Send + Sync + 'static,
-    {
-        let events = Events::default();
-        let mut worker = Worker::new(events.watch(options, observer)).unwrap();
+    fn serve(options: WorkerOptions, tubes: &[&str], handler: impl Handler) -> Running {
+        let mut worker = Worker::new(options).unwrap();
         let handle = worker.handle();
         let handler = Arc::new(handler);
         for tube in tubes {
@@ -193,7 +205,7 @@ impl WorkerFace for Async {
                 tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
             runtime.unwrap().block_on(worker.run())
         });
-        Running { handle, events, thread }
+        Running { handle, events: Events::default(), thread }
     }
 }
 
@@ -259,13 +271,8 @@ impl WorkerFace for Blocking {
         blocking::Worker::connect(servers)?.check()
     }
 
-    fn serve<O, H>(options: WorkerOptions, tubes: &[&str], observer: O, handler: H) -> Running
-    where
-        O: Fn(&WorkerEvent) + Send + Sync + 'static,
-        H: Fn(&dyn Seen) -> std::result::Result<Outcome, String> + Send + Sync + 'static,
-    {
-        let events = Events::default();
-        let mut worker = blocking::Worker::new(events.watch(options, observer)).unwrap();
+    fn serve(options: WorkerOptions, tubes: &[&str], handler: impl Handler) -> Running {
+        let mut worker = blocking::Worker::new(options).unwrap();
         let handle = worker.handle();
         let handler = Arc::new(handler);
         for tube in tubes {
@@ -273,7 +280,7 @@ impl WorkerFace for Blocking {
             worker.register(*tube, move |job| handler(job)).unwrap();
         }
         let thread = thread::spawn(move || worker.run());
-        Running { handle, events, thread }
+        Running { handle, events: Events::default(), thread }
     }
 }
 

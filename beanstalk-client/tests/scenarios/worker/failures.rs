@@ -20,9 +20,9 @@ use fixtures::{
 };
 use queue_core::proof::Scripts;
 
-use super::faces::WorkerFace;
+use super::faces::{WorkerFace, put};
 use crate::support::{
-    Face, both_faces,
+    both_faces,
     damaged::delete_buried,
     place::{PATIENCE, connect, options, start, with_client},
 };
@@ -49,10 +49,6 @@ fn worker_options(server: impl Into<Servers>) -> WorkerOptions {
 
 fn at(address: &str) -> ConnectOptions {
     options(address)
-}
-
-fn put<F: Face>(client: &mut F, body: &str) -> u64 {
-    client.put(body.as_bytes(), PutOptions::default().priority(77)).unwrap().id().get()
 }
 
 /// It never ended.

@@ -2,20 +2,15 @@
 
 use std::time::{Duration, Instant};
 
-use beanstalk_client::{Heartbeat, Outcome, PutOptions, SlotState, WorkerOptions};
+use beanstalk_client::{Heartbeat, Outcome, SlotState, WorkerOptions};
 use fixtures::beanstalkd::Server;
 
-use super::faces::{Door, WorkerFace};
+use super::faces::{Door, WorkerFace, put_for};
 use crate::support::{
-    Environment, Face, both_faces,
+    Environment, both_faces,
     place::{PATIENCE, connect, options, start},
     scenarios,
 };
-
-fn put<F: Face>(client: &mut F, body: &str, ttr: u64) -> u64 {
-    let options = PutOptions::default().priority(77).ttr(Duration::from_secs(ttr));
-    client.put(body.as_bytes(), options).unwrap().id().get()
-}
 
 fn worker_options(address: &str) -> WorkerOptions {
     let quick = Duration::from_millis(5);
@@ -57,7 +52,7 @@ fn regress_beanstalkd_262_a_quiet_connection_does_not_keep_a_job_that_is_over<F:
     environment: Environment,
 ) {
     let (place, mut client) = environment.with_client::<F>();
-    let id = put(&mut client, "x", 1);
+    let id = put_for(&mut client, "x", 1);
     let (open, door) = Door::new();
     let options = worker_options(place.address()).heartbeat(Heartbeat::Never);
     let worker = F::start(options, move |_| {
@@ -77,7 +72,7 @@ fn regress_beanstalkd_262_a_quiet_connection_does_not_keep_a_job_that_is_over<F:
 fn regress_symfony_65923_a_touch_takes_no_other_commands_reply<F: WorkerFace>() {
     let (server, mut client) = start::<F>();
     for n in 0..8 {
-        put(&mut client, &format!("body {n}"), 60);
+        put_for(&mut client, &format!("body {n}"), 60);
     }
     // Touches, stats and reserves of two jobs at a time share a connection.
     let worker = F::start(worker_options(server.address()).prefetch(4), |job| {

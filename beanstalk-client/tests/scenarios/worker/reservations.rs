@@ -6,24 +6,17 @@ use std::{
     time::Duration,
 };
 
-use beanstalk_client::{
-    ErrorKind, Heartbeat, JobState, LostReason, Outcome, PutOptions, WorkerOptions,
-};
+use beanstalk_client::{ErrorKind, Heartbeat, JobState, LostReason, Outcome, WorkerOptions};
 
-use super::faces::{Door, WorkerFace};
+use super::faces::{Door, WorkerFace, put_for};
 use crate::support::{
-    Environment, Face, Place, damaged,
+    Environment, Place, damaged,
     place::{PATIENCE, options},
     scenarios,
 };
 
 const NOW: Duration = Duration::ZERO;
 const SECOND: Duration = Duration::from_secs(1);
-
-fn put<F: Face>(client: &mut F, body: &str, ttr: u64) -> u64 {
-    let options = PutOptions::default().priority(77).ttr(Duration::from_secs(ttr));
-    client.put(body.as_bytes(), options).unwrap().id().get()
-}
 
 fn worker_options(place: &Place) -> WorkerOptions {
     let quick = Duration::from_millis(5);
@@ -44,10 +37,10 @@ scenarios!(
 fn a_long_job_is_kept_by_touches_while_its_handler_blocks<F: WorkerFace>(environment: Environment) {
     let (place, mut client) = environment.with_client::<F>();
     for _ in 0..100 {
-        put(&mut client, "short", 4);
+        put_for(&mut client, "short", 4);
     }
-    let id = put(&mut client, "long", 4);
-    put(&mut client, "short", 4);
+    let id = put_for(&mut client, "long", 4);
+    put_for(&mut client, "short", 4);
     let worker = F::start(worker_options(&place), |job| {
         if job.body() == b"long" {
             thread::sleep(Duration::from_millis(4500));
@@ -68,7 +61,7 @@ fn a_job_that_is_not_kept_goes_to_others_and_its_outcome_is_not_sent<F: WorkerFa
     environment: Environment,
 ) {
     let (place, mut client) = environment.with_client::<F>();
-    let id = put(&mut client, "slow", 1);
+    let id = put_for(&mut client, "slow", 1);
     let (open, door) = Door::new();
     let worker = F::start(worker_options(&place).heartbeat(Heartbeat::Never), move |job| {
         assert_eq!(job.wait_lost(), Some(LostReason::TimeToRun));
@@ -90,7 +83,7 @@ fn a_job_that_is_not_kept_goes_to_others_and_its_outcome_is_not_sent<F: WorkerFa
 
 fn a_handler_can_keep_its_job_itself<F: WorkerFace>(environment: Environment) {
     let (place, mut client) = environment.with_client::<F>();
-    put(&mut client, "slow", 3);
+    put_for(&mut client, "slow", 3);
     let worker = F::start(worker_options(&place).heartbeat(Heartbeat::Never), |job| {
         for _ in 0..4 {
             thread::sleep(SECOND * 4 / 5);
@@ -106,7 +99,7 @@ fn a_handler_can_keep_its_job_itself<F: WorkerFace>(environment: Environment) {
 /// B24: never returns.
 fn a_bounded_heartbeat_contains_a_handler_that_never_ends<F: WorkerFace>(environment: Environment) {
     let (place, mut client) = environment.with_client::<F>();
-    let id = put(&mut client, "endless", 1);
+    let id = put_for(&mut client, "endless", 1);
     let bounded = worker_options(&place).heartbeat(Heartbeat::AtMost(SECOND / 2));
     let worker = F::start(bounded, |job| {
         job.wait_lost();
@@ -125,7 +118,7 @@ fn a_lost_connection_notifies_the_handler_and_the_slot_continues<F: WorkerFace>(
     environment: Environment,
 ) {
     let (place, mut client) = environment.with_client::<F>();
-    let id = put(&mut client, "job", 60);
+    let id = put_for(&mut client, "job", 60);
     let (open, door) = Door::new();
     let reasons = Arc::new(Mutex::new(Vec::new()));
     let seen = reasons.clone();
@@ -153,7 +146,7 @@ fn a_lost_connection_notifies_the_handler_and_the_slot_continues<F: WorkerFace>(
     if environment == Environment::Real {
         worker.events.wait_for("replaced", 1);
         // Another job under the same id: the first one's outcome must not have touched it.
-        assert_eq!(put(&mut client, "another", 60), id);
+        assert_eq!(put_for(&mut client, "another", 60), id);
     }
     open.send(()).unwrap();
     worker.events.wait_for(&format!("deleted {id}"), 1);
@@ -165,8 +158,8 @@ fn a_lost_connection_notifies_the_handler_and_the_slot_continues<F: WorkerFace>(
 /// B13. A limit for bodies lets the server's statistics through, which are longer.
 fn an_oversized_job_is_buried<F: WorkerFace>(environment: Environment) {
     let (place, mut client) = environment.with_client::<F>();
-    let large = put(&mut client, &"x".repeat(11), 60);
-    let fitting = put(&mut client, &"x".repeat(10), 60);
+    let large = put_for(&mut client, &"x".repeat(11), 60);
+    let fitting = put_for(&mut client, &"x".repeat(10), 60);
     let limited = options(place.address()).max_body_size(10);
     let worker = F::start(WorkerOptions::new(limited).unwrap().until_empty(), move |job| {
         assert_eq!(job.id().get(), fitting);

@@ -9,23 +9,19 @@ use std::{
 };
 
 use beanstalk_client::{
-    JobContext, JobLimit, JobState, LostReason, Outcome, PutOptions, Servers, SlotState, Worker,
-    WorkerOptions, blocking,
+    JobContext, JobLimit, JobState, LostReason, Outcome, Servers, SlotState, Worker, WorkerOptions,
+    blocking,
 };
 use fixtures::{Dark, Port, beanstalkd::Server};
 use queue_core::proof::runtime;
 use tokio::sync::Notify;
 
-use super::faces::{Door, Running, WorkerFace};
+use super::faces::{Door, Running, WorkerFace, put};
 use crate::support::{
     Blocking, Environment, Face, Place, both_faces,
     place::{PATIENCE, connect, options},
     scenarios,
 };
-
-fn put<F: Face>(client: &mut F, body: &str) -> u64 {
-    client.put(body.as_bytes(), PutOptions::default().priority(77)).unwrap().id().get()
-}
 
 fn worker_options(place: &Place) -> WorkerOptions {
     WorkerOptions::new(options(place.address())).unwrap()
