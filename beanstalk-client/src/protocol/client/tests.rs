@@ -255,6 +255,13 @@ impl Bench {
         bench
     }
 
+    /// With the usual options, and this command on its way.
+    fn begun(command: &impl Command) -> Self {
+        let mut bench = Bench::new(options());
+        bench.begin(command);
+        bench
+    }
+
     fn ask(&mut self) -> Pulse {
         self.hand.turn()
     }
@@ -345,8 +352,7 @@ fn a_command_on_a_job_and_one_of_unknown_fate_are_never_repeated() {
     assert_eq!(bench.lose(), Pulse::Close(None));
     let error = bench.hand.role.0.reply().unwrap().unwrap_err();
     assert_eq!((error.fate(), error.command()), (Fate::NotSent, Some("delete")));
-    let mut bench = Bench::new(options());
-    bench.begin(&put("body"));
+    let mut bench = Bench::begun(&put("body"));
     assert_eq!(bench.lose(), Pulse::Close(None));
     assert_eq!(bench.hand.role.0.reply().unwrap().unwrap_err().fate(), Fate::Unknown);
 }
@@ -422,8 +428,7 @@ fn a_reserve_takes_over_an_earlier_one_and_asks_whether_its_job_is_still_held() 
 
 #[test]
 fn a_reserve_out_of_time_reads_once_more_and_leaves_the_earlier_one() {
-    let mut bench = Bench::new(options());
-    bench.begin(&Reserve);
+    let mut bench = Bench::begun(&Reserve);
     bench.begin(&ReserveWithTimeout::new(Duration::ZERO).unwrap());
     assert_eq!(bench.ask(), Pulse::Look);
     bench.hand.looked();
@@ -489,8 +494,7 @@ fn slices_that_the_server_ends_at_once_do_not_spin() {
 /// The body of a reply for a caller that has gone is skipped as it arrives, and this one has no end.
 #[test]
 fn a_flood_does_not_keep_a_reserve_that_may_not_wait_any_longer() {
-    let mut bench = Bench::new(options());
-    bench.begin(&Reserve);
+    let mut bench = Bench::begun(&Reserve);
     bench.begin(&ReserveWithTimeout::new(SECOND).unwrap());
     assert!(bench.hear(&format!("RESERVED 7 {}\r\n", u64::MAX / 2)).is_none());
     bench.hand.now += SECOND;
@@ -540,8 +544,7 @@ fn an_earlier_reserve_is_overdue_only_when_nothing_of_its_reply_has_come() {
 
 #[test]
 fn a_command_behind_a_reserve_that_waits_ends_the_sending_side() {
-    let mut bench = Bench::new(options());
-    bench.begin(&Reserve);
+    let mut bench = Bench::begun(&Reserve);
     assert!(matches!(bench.starts(&ListTubeUsed), Pulse::HalfClose(Some(_))));
     assert_eq!(bench.write(), "list-tube-used\r\n");
     let reply = bench.hear("TIMED_OUT\r\nUSING default\r\n");
@@ -667,8 +670,7 @@ fn a_touch_that_was_answered_on_a_connection_that_is_given_up_does_not_say_ok() 
 
 #[test]
 fn an_idle_connection_is_checked_before_use() {
-    let mut bench = Bench::new(options());
-    bench.begin(&put("a"));
+    let mut bench = Bench::begun(&put("a"));
     bench.hear("INSERTED 1\r\n");
     bench.hand.now += 5 * SECOND;
     assert_eq!(bench.starts(&put("b")), Pulse::Peek);

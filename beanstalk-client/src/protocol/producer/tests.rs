@@ -142,6 +142,12 @@ impl World {
         }
     }
 
+    /// These servers do not answer, until they are up again.
+    fn down(mut self, servers: &[usize]) -> Self {
+        servers.iter().for_each(|server| self.servers[*server].is_down = true);
+        self
+    }
+
     fn put(&mut self, tube: u8, delivery: Delivery, timeout: u64) {
         let tube = format!("tube{tube}");
         let body = format!("{:0BODY$}", self.jobs.len()).into_bytes();
@@ -407,8 +413,7 @@ fn a_connection_after_a_loss_doubles_its_window_with_each_answer() {
 
 #[test]
 fn a_put_that_finds_nothing_connected_has_its_server_tried_again() {
-    let mut world = World::new(1, Selection::InOrder, Probes::ByPuts);
-    world.servers[0].is_down = true;
+    let mut world = World::new(1, Selection::InOrder, Probes::ByPuts).down(&[0]);
     let base = Duration::from_millis(100);
     let mut last = world.now;
     world.put(0, Delivery::AtMostOnce, 3600);
@@ -488,8 +493,7 @@ fn overdue_kind() -> ErrorKind {
 
 #[test]
 fn a_put_without_a_server_fails_with_the_reason() {
-    let mut world = World::new(1, Selection::InOrder, Probes::ByPuts);
-    world.servers[0].is_down = true;
+    let mut world = World::new(1, Selection::InOrder, Probes::ByPuts).down(&[0]);
     world.put(0, Delivery::AtMostOnce, 3);
     for _ in 0..40 {
         world.turn(0, 0, 0);
@@ -531,9 +535,7 @@ fn a_put_that_a_draining_server_refuses_waits_for_a_server_that_is_only_away() {
 /// A server that may be tried again takes its own puts back when another one has been connected.
 #[test]
 fn a_put_on_the_same_server_is_not_reported_as_moved() {
-    let mut world = World::new(2, Selection::InOrder, Probes::ByPuts);
-    world.servers[0].is_down = true;
-    world.servers[1].is_down = true;
+    let mut world = World::new(2, Selection::InOrder, Probes::ByPuts).down(&[0, 1]);
     world.outbox.want_connections();
     world.turn(1, 0, 0);
     world.put(0, Delivery::AtMostOnce, 60);

@@ -39,8 +39,7 @@ fn a_server_that_accepts_and_closes_is_retried_within_the_policy() {
 /// The next one waited, as if the server had accepted and hung up.
 #[test]
 fn a_connection_that_has_answered_only_dropped_calls_has_served() {
-    let mut bench = Bench::new(options());
-    bench.begin(&put("dropped"));
+    let mut bench = Bench::begun(&put("dropped"));
     bench.hand.comes(b"INSERTED 1\r\n");
     bench.puts_in_part();
     assert!(matches!(bench.lose(), Pulse::Dial { .. }));
@@ -147,8 +146,7 @@ fn both_commands_of_a_pair_have_one_total_deadline() {
 /// Its future was dropped after the answer had arrived.
 #[test]
 fn an_untaken_outcome_is_not_given_to_the_next_call() {
-    let mut bench = Bench::new(options());
-    bench.begin(&put("dropped"));
+    let mut bench = Bench::begun(&put("dropped"));
     bench.hand.comes(b"INSERTED 1\r\n");
     bench.ask();
     assert_eq!(bench.begin(&ListTubeUsed), "list-tube-used\r\n");
@@ -197,8 +195,7 @@ fn connections_replaced_by_the_caller_are_not_failures() {
 
 #[test]
 fn a_connection_is_idle_from_its_last_answer() {
-    let mut bench = Bench::new(options());
-    bench.begin(&put("a"));
+    let mut bench = Bench::begun(&put("a"));
     bench.hand.now += 5 * SECOND;
     assert!(bench.hear("INSERTED 1\r\n").is_some());
     bench.hand.now += SECOND;
@@ -254,8 +251,7 @@ fn a_connection_that_was_just_made_is_not_checked_before_it_is_used() {
 /// A pipeline starts on it.
 #[test]
 fn a_connection_is_drained_or_replaced_before_use() {
-    let mut bench = Bench::new(options());
-    bench.begin(&put("body"));
+    let mut bench = Bench::begun(&put("body"));
     assert!(bench.hear("INSERTED 1\r\n").is_some());
     bench.begin(&put("dropped"));
     bench.hand.role.0.prepare();

@@ -22,15 +22,13 @@ fn a_reserve_behind_another_waits_for_the_rest_of_its_time() {
         let reply = bench.hear("RESERVED 7 2\r\nhi\r\n").unwrap().unwrap();
         assert!(matches!(reply, Response::Reserved(_)), "{reply:?}");
     }
-    let mut bench = Bench::new(options());
-    bench.begin(&wait(30));
+    let mut bench = Bench::begun(&wait(30));
     bench.begin(&Reserve);
     bench.hand.now += 20 * SECOND;
     bench.hear("TIMED_OUT\r\n");
     assert_eq!(bench.write(), "reserve\r\n", "it has no end");
     // Its time was over when the earlier one ended.
-    let mut bench = Bench::new(options());
-    bench.begin(&wait(30));
+    let mut bench = Bench::begun(&wait(30));
     bench.begin(&wait(5));
     bench.hand.now += 5 * SECOND;
     assert_eq!(bench.hear("TIMED_OUT\r\n").unwrap().unwrap(), Response::TimedOut);
@@ -72,8 +70,7 @@ fn an_abandoned_job_with_a_damaged_body_ends_the_connection() {
     assert!(bench.hear("RESERVED 8 5\r\nlarge\r\n").is_none());
     assert_eq!(bench.ask(), Pulse::Close(None), "the reserve goes on elsewhere");
     // What a dropped reserve by id did not get is of no interest.
-    let mut bench = Bench::new(options());
-    bench.begin(&ReserveJob(8.into()));
+    let mut bench = Bench::begun(&ReserveJob(8.into()));
     bench.begin(&Reserve);
     assert!(bench.hear("DEADLINE_SOON\r\n").is_none());
     assert_eq!(bench.write(), "reserve\r\n");
@@ -81,14 +78,12 @@ fn an_abandoned_job_with_a_damaged_body_ends_the_connection() {
 
 #[test]
 fn a_reserve_whose_predecessor_is_lost_may_have_lost_its_job() {
-    let mut bench = Bench::new(options());
-    bench.begin(&Reserve);
+    let mut bench = Bench::begun(&Reserve);
     bench.begin(&Reserve);
     assert_eq!(bench.lose(), Pulse::Close(None));
     assert_eq!(bench.failure(), (ErrorKind::ConnectionLost, Fate::Unknown));
     // One by id only waits.
-    let mut bench = Bench::new(options());
-    bench.begin(&ReserveJob(7.into()));
+    let mut bench = Bench::begun(&ReserveJob(7.into()));
     assert_eq!(bench.begin(&ReserveJob(8.into())), "");
     bench.lose();
     assert_eq!(bench.failure(), (ErrorKind::ConnectionLost, Fate::NotSent));
@@ -192,11 +187,9 @@ fn commands_of_a_pair_go_out_together_unless_an_earlier_reserve_is_left() {
     let mut bench = Bench::new(options());
     assert_eq!(bench.begin_pair(&Reserve, &Stats), "reserve\r\nstats\r\n");
     // The server answers such a one at once.
-    let mut bench = Bench::new(options());
-    bench.begin(&wait(0));
+    let mut bench = Bench::begun(&wait(0));
     assert_eq!(bench.begin_pair(&Reserve, &Stats), "reserve\r\nstats\r\n");
-    let mut bench = Bench::new(options());
-    bench.begin(&Reserve);
+    let mut bench = Bench::begun(&Reserve);
     bench.hand.role.0.begin_pair(&Delete::new(JobId::from(7)), &Stats);
     assert!(matches!(bench.ask(), Pulse::HalfClose(_)));
     assert_eq!(bench.write(), "delete 7\r\nstats\r\n");
@@ -205,8 +198,7 @@ fn commands_of_a_pair_go_out_together_unless_an_earlier_reserve_is_left() {
 /// It accepts no further command, so there is nothing to wait for.
 #[test]
 fn a_reserve_does_not_wait_on_a_connection_that_ends() {
-    let mut bench = Bench::new(options());
-    bench.begin(&Reserve);
+    let mut bench = Bench::begun(&Reserve);
     bench.begin(&ListTubeUsed);
     assert_eq!(bench.starts(&Reserve), Pulse::Close(None));
 }

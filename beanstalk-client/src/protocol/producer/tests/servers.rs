@@ -74,8 +74,7 @@ fn a_slow_server_keeps_its_puts_if_no_other_is_ready_or_a_caller_connects() {
 #[test]
 fn a_failed_server_gets_puts_again_once_it_is_connected_or_from_one_caller_at_a_time() {
     for probes in [Probes::ByPuts, Probes::InBackground] {
-        let mut world = World::new(2, Selection::InOrder, probes);
-        world.servers[0].is_down = true;
+        let mut world = World::new(2, Selection::InOrder, probes).down(&[0]);
         world.outbox.want_connections();
         world.turn(0, 0, 0);
         world.turn(1, 0, 0);
@@ -98,8 +97,7 @@ fn a_failed_server_gets_puts_again_once_it_is_connected_or_from_one_caller_at_a_
 #[test]
 fn a_server_that_failed_is_tried_again_without_a_put_only_where_a_task_can_do_it() {
     for probes in [Probes::ByPuts, Probes::InBackground] {
-        let mut world = World::new(2, Selection::InOrder, probes);
-        world.servers[0].is_down = true;
+        let mut world = World::new(2, Selection::InOrder, probes).down(&[0]);
         world.put(0, Delivery::AtMostOnce, 2);
         world.servers[1].is_down = true;
         world.turn(0, 0, 0);
@@ -121,8 +119,7 @@ fn a_server_that_failed_is_tried_again_without_a_put_only_where_a_task_can_do_it
 #[test]
 fn the_only_server_is_not_tried_again_without_a_put() {
     for probes in [Probes::ByPuts, Probes::InBackground] {
-        let mut world = World::new(1, Selection::InOrder, probes);
-        world.servers[0].is_down = true;
+        let mut world = World::new(1, Selection::InOrder, probes).down(&[0]);
         world.put(0, Delivery::AtMostOnce, 2);
         world.turn(0, 0, 0);
         world.now += 60 * SECOND;
@@ -134,9 +131,7 @@ fn the_only_server_is_not_tried_again_without_a_put() {
 #[test]
 fn puts_for_a_server_that_is_away_go_to_the_next_that_is_connected() {
     for probes in [Probes::ByPuts, Probes::InBackground] {
-        let mut world = World::new(2, Selection::InOrder, probes);
-        world.servers[0].is_down = true;
-        world.servers[1].is_down = true;
+        let mut world = World::new(2, Selection::InOrder, probes).down(&[0, 1]);
         world.outbox.want_connections();
         world.turn(0, 0, 0);
         world.turn(1, 0, 0);
@@ -253,8 +248,7 @@ fn a_job_that_is_buried_at_once_is_stored() {
 #[test]
 fn a_server_that_answers_a_put_works_again() {
     for answer in ["INSERTED 1\r\n", "BURIED 1\r\n", "JOB_TOO_BIG\r\n"] {
-        let mut world = World::new(1, Selection::InOrder, Probes::ByPuts);
-        world.servers[0].is_down = true;
+        let mut world = World::new(1, Selection::InOrder, Probes::ByPuts).down(&[0]);
         world.put(0, Delivery::AtMostOnce, 3600);
         world.turn(0, 0, 0);
         world.now += 60 * SECOND;
@@ -306,8 +300,7 @@ fn a_put_that_falls_due_as_its_connection_is_lost_is_part_of_that_failure() {
 #[test]
 fn each_kind_of_failure_is_reported_once_per_outage() {
     let options = options(1, Selection::InOrder).on_event(|_| {});
-    let mut world = World::of(options, Probes::ByPuts);
-    world.servers[0].is_down = true;
+    let mut world = World::of(options, Probes::ByPuts).down(&[0]);
     world.put(0, Delivery::AtMostOnce, 3600);
     let mut events = Vec::new();
     for _ in 0..3 {
@@ -348,8 +341,7 @@ fn each_kind_of_failure_is_reported_once_per_outage() {
 #[test]
 fn puts_moved_or_refused_together_are_reported_together() {
     let options = options(2, Selection::InOrder).on_event(|_| {});
-    let mut world = World::of(options, Probes::ByPuts);
-    world.servers[0].is_down = true;
+    let mut world = World::of(options, Probes::ByPuts).down(&[0]);
     (0..3).for_each(|_| put(&mut world));
     world.turn(0, 0, 0);
     let events = world.events();

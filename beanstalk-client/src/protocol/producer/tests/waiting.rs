@@ -66,8 +66,7 @@ fn a_flush_waits_for_the_puts_before_it() {
 
 #[test]
 fn connect_returns_the_first_connection_or_all_failures() {
-    let mut world = World::new(2, Selection::InOrder, Probes::ByPuts);
-    world.servers[0].is_down = true;
+    let mut world = World::new(2, Selection::InOrder, Probes::ByPuts).down(&[0]);
     world.outbox.want_connections();
     let sleeper = Sleeper::new();
     assert!(world.outbox.poll_connected(&sleeper.waker()).is_pending());
@@ -78,9 +77,7 @@ fn connect_returns_the_first_connection_or_all_failures() {
     assert!(sleeper.is_awake(&mut world.outbox));
     assert!(matches!(world.outbox.poll_connected(Waker::noop()), Poll::Ready(Ok(()))));
 
-    let mut world = World::new(2, Selection::InOrder, Probes::ByPuts);
-    world.servers[0].is_down = true;
-    world.servers[1].is_down = true;
+    let mut world = World::new(2, Selection::InOrder, Probes::ByPuts).down(&[0, 1]);
     world.outbox.want_connections();
     world.turn(0, 0, 0);
     world.turn(1, 0, 0);
@@ -90,8 +87,7 @@ fn connect_returns_the_first_connection_or_all_failures() {
         world.outbox.addresses.iter().map(|at| format!("{at}: refused")).collect();
     assert!(error.to_string().ends_with(&causes.join("; ")), "{error}");
 
-    let mut world = World::new(1, Selection::InOrder, Probes::ByPuts);
-    world.servers[0].is_down = true;
+    let mut world = World::new(1, Selection::InOrder, Probes::ByPuts).down(&[0]);
     world.outbox.want_connections();
     world.turn(0, 0, 0);
     let Poll::Ready(Err(error)) = world.outbox.poll_connected(Waker::noop()) else { panic!() };
@@ -218,8 +214,7 @@ fn a_lane_without_its_task_is_reported() {
 
 #[test]
 fn the_waiting_caller_of_a_put_is_woken_by_its_answer_and_when_another_server_gets_it() {
-    let mut world = World::new(2, Selection::InOrder, Probes::ByPuts);
-    world.servers[0].is_down = true;
+    let mut world = World::new(2, Selection::InOrder, Probes::ByPuts).down(&[0]);
     let slot = world.offer("default", b"x", &policy()).unwrap().unwrap();
     let sleeper = Sleeper::new();
     assert!(world.outbox.poll_answer(slot, &sleeper.waker()).is_pending());
@@ -235,8 +230,7 @@ fn the_waiting_caller_of_a_put_is_woken_by_its_answer_and_when_another_server_ge
     assert!(sleeper.is_awake(&mut world.outbox) && world.answer(slot).unwrap().is_ok());
 
     // A put that stays where it is wakes no caller.
-    let mut world = World::new(1, Selection::InOrder, Probes::ByPuts);
-    world.servers[0].is_down = true;
+    let mut world = World::new(1, Selection::InOrder, Probes::ByPuts).down(&[0]);
     let slot = world.offer("default", b"x", &policy()).unwrap().unwrap();
     assert!(world.outbox.poll_answer(slot, &sleeper.waker()).is_pending());
     world.turn(0, 0, 0);
