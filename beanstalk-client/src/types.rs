@@ -180,7 +180,7 @@ impl TryFrom<&[u8]> for TubeName {
 
     fn try_from(name: &[u8]) -> Result<Self, Error> {
         Self::check(name)?;
-        // `is_valid` has checked that every byte is ASCII.
+        // `check` has seen that every byte is ASCII.
         Ok(TubeName(String::from_utf8_lossy(name).into()))
     }
 }
