@@ -346,7 +346,7 @@ fn equal_keys_go_to_one_server<F: Produces>() {
     let queue = queue_name();
     let all = options(&[&servers[0], &servers[1], &servers[2]], &queue);
     let producer = F::Producer::new(all.selection(Selection::ByKey));
-    for key in 0..20 {
+    for key in 0..60 {
         let id = key.to_string();
         for (end, round) in [(End::Right, "second"), (End::Right, "third"), (End::Left, "first")] {
             producer.push(end, Some(&id), &queue, &format!("{key} {round}")).unwrap();
@@ -365,7 +365,7 @@ fn equal_keys_go_to_one_server<F: Produces>() {
         }
         found += bodies.len();
     }
-    assert_eq!(found, 60);
+    assert_eq!(found, 180);
 }
 
 /// A proxy in its own front server that has the queue.
