@@ -24,7 +24,7 @@ struct Source {
 }
 
 /// The macros that make a test of each of their functions, for each face or server.
-const MACROS: [&str; 12] = [
+const MACROS: [&str; 13] = [
     "each_server!",
     "each_server_async!",
     "both_faces!",
@@ -37,6 +37,7 @@ const MACROS: [&str; 12] = [
     "over_http!",
     "over_each_transport!",
     "on_each_server!",
+    "on_servers!",
 ];
 
 fn rows() -> Vec<Row> {

@@ -197,26 +197,26 @@ on_each_server!(
     a_pull_may_be_dropped_at_any_turn_and_no_message_is_lost,
 );
 
-on_servers! { every_pull_from_a_recreated_queue_is_served:
+on_servers!(every_pull_from_a_recreated_queue_is_served:
     ws_bin_in_memory = in_memory WsBin,
     ws_json_in_memory = in_memory WsJson,
     ws_bin_real = real WsBin,
     ws_json_real = real WsJson,
-}
+);
 
-on_servers! { calls_by_id_may_be_dropped_at_any_turn:
+on_servers!(calls_by_id_may_be_dropped_at_any_turn:
     http_bin_in_memory = in_memory HttpBin,
     http_json_in_memory = in_memory HttpJson,
     http_bin_real = real HttpBin,
     http_json_real = real HttpJson,
-}
+);
 
-on_servers! { a_pull_with_an_id_may_be_dropped_at_any_turn_and_no_message_is_lost:
+on_servers!(a_pull_with_an_id_may_be_dropped_at_any_turn_and_no_message_is_lost:
     http_bin_in_memory = in_memory HttpBin,
     http_json_in_memory = in_memory HttpJson,
     http_bin_real = real HttpBin,
     http_json_real = real HttpJson,
-}
+);
 
 #[test]
 fn a_connect_that_was_dropped_closes_its_connection() {

@@ -19,11 +19,11 @@ on_each_server!(
 );
 
 // Producers and workers push and pull over WebSocket alone.
-on_servers! { event_streams_end_with_their_source:
+on_servers!(event_streams_end_with_their_source:
     ws_bin_in_memory = in_memory WsBin,
     ws_json_in_memory = in_memory WsJson,
     ws_bin_real = real WsBin,
-}
+);
 
 /// As many turns as a message takes to arrive, and more.
 const TURNS: usize = 24;

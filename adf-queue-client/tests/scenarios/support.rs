@@ -75,14 +75,14 @@ macro_rules! on_servers {
 /// Tests of each function over a [`World`], on both servers.
 macro_rules! on_each_server {
     ($($name:ident),+ $(,)?) => {$(
-        crate::support::on_servers! { $name:
+        crate::support::on_servers!($name:
             ws_bin_in_memory = in_memory WsBin,
             ws_json_in_memory = in_memory WsJson,
             http_bin_in_memory = in_memory HttpBin,
             http_json_in_memory = in_memory HttpJson,
             ws_bin_real = real WsBin,
             ws_json_real = real WsJson,
-        }
+        );
     )+};
 }
 
