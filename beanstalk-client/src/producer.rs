@@ -18,8 +18,8 @@ macro_rules! producer {
                 Producer { handle: self.handle.clone(), policy }
             }
 
-            /// A handle to this producer whose puts carry a key, by which [`Selection::ByKey`](crate::Selection::ByKey) selects
-            /// the server.
+            /// A handle to this producer whose puts carry a key, by which
+            /// [`Selection::ByKey`](crate::Selection::ByKey) selects the server.
             #[must_use]
             pub fn key(&self, key: impl AsRef<[u8]>) -> Self {
                 let policy = Policy {

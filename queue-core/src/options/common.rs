@@ -50,13 +50,12 @@ macro_rules! connect_options {
             on_measurement(observer: impl Fn(&$crate::Measurement<'_>) + Send + Sync + 'static) =>
                 self.server.measures = $crate::Measures::new(observer);
 
-            /// Lets another thread end the calls of blocking clients; see
-            /// [`Canceller`]($crate::blocking::Canceller).
+            /// Lets another thread end the calls of blocking clients; see [`Canceller`](crate::blocking::Canceller).
             #[cfg(feature = "blocking")]
             canceller(canceller: $crate::blocking::Canceller) =>
                 self.server.dial.canceller = Some(canceller);
 
-            #[doc = concat!("Certificates and names for ", $schemes, " addresses.")]
+            #[doc = concat!(" Certificates and names for ", $schemes, " addresses.")]
             #[cfg(feature = "__rustls")]
             tls(tls: $crate::TlsOptions) => self.server.dial.tls = tls;
         }
@@ -72,9 +71,9 @@ macro_rules! connect_options {
             /// ```
             /// # #[tokio::main(flavor = "current_thread")]
             /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-            #[doc = concat!(" # let server = ", $fixtures, "::Server::start()?;")]
+            #[doc = concat!("# let server = ", $fixtures, "::Server::start()?;")]
             /// # let there = server.socket_addr().expect("it listens on TCP");
-            #[doc = concat!(" use ", env!("CARGO_CRATE_NAME"), "::{Client, ConnectOptions};")]
+            #[doc = concat!("use ", env!("CARGO_CRATE_NAME"), "::{Client, ConnectOptions};")]
             ///
             /// let options: ConnectOptions = "queue.internal".parse()?;
             /// let options = options.connector(move |address| async move {
@@ -141,9 +140,8 @@ macro_rules! connect_options {
     };
 }
 
-/// What options for several servers have in common, which are a struct with a field `servers`: their sources, which are
-/// the servers, what these are made of, and text; and the observer of measurements. `$what` is what takes the time that
-/// it gets, for the documentation.
+/// What options for several servers have in common, for a struct with a field `servers`: the values that make them,
+/// which are `$servers`, each `$from` and text; and the observer of measurements, which gets the duration of `$what`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! from_servers {
@@ -197,9 +195,8 @@ macro_rules! from_servers {
     };
 }
 
-/// What the options of all workers have in common, which are a struct `WorkerOptions` with the fields `observer`,
-/// `logs_errors` and `on_span`. `$work` is what handlers run, `$noun` its name and `$body` its bytes in the span's hook,
-/// for the documentation.
+/// What the options of all workers have in common, for a struct `WorkerOptions` with the fields `observer`,
+/// `logs_errors` and `on_span`. Handlers run a `$work`; the documentation calls it `$noun`, and its bytes `$body`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! worker_options {
@@ -208,27 +205,27 @@ macro_rules! worker_options {
             self: WorkerOptions;
 
             /// Whether to log the messages of handler errors and panics (feature `tracing`), on one line and truncated
-            #[doc = concat!("to 256 characters; off by default, because they may quote the ", $noun, ".")]
+            #[doc = concat!(" to 256 characters; off by default, because they may quote the ", $noun, ".")]
             log_errors(log: bool) => self.logs_errors = log;
 
-            #[doc = concat!("Calls `hook` with the span of each ", $noun, " (feature `tracing`) and the ", $noun, ",")]
+            #[doc = concat!(" Calls `hook` with the span of each ", $noun, " (feature `tracing`) and the ", $noun, ",")]
             /// after the span is created and before it is entered: the moment to give the span a parent, such as the
             /// context that the sender has put into the body. It is called just before the handler runs, and only if
             /// the span is enabled; it must not block. If it panics, the handler still runs.
             ///
             /// ```
-            #[doc = concat!("# use ", env!("CARGO_CRATE_NAME"), "::WorkerOptions;")]
+            #[doc = concat!(" # use ", env!("CARGO_CRATE_NAME"), "::WorkerOptions;")]
             /// let options: WorkerOptions = "localhost".parse()?;
             /// # fn context_in(_: &[u8]) {}
             /// # trait OpenTelemetrySpanExt {
             /// #     fn set_parent(&self, _: ()) -> Result<(), ()> { Ok(()) }
             /// # }
             /// # impl OpenTelemetrySpanExt for tracing::Span {}
-            #[doc = concat!("let options = options.on_span(|span, ", $noun, "| {")]
-            #[doc = concat!("    let sender = context_in(", $body, "); // yours: it reads your envelope")]
+            #[doc = concat!(" let options = options.on_span(|span, ", $noun, "| {")]
+            #[doc = concat!("     let sender = context_in(", $body, "); // yours: it reads your envelope")]
             ///     let _ = span.set_parent(sender); // of tracing-opentelemetry
             /// });
-            #[doc = concat!("# Ok::<(), ", env!("CARGO_CRATE_NAME"), "::Error>(())")]
+            #[doc = concat!(" # Ok::<(), ", env!("CARGO_CRATE_NAME"), "::Error>(())")]
             /// ```
             #[cfg(feature = "tracing")]
             on_span(hook: impl Fn(&tracing::Span, &$work) + Send + Sync + 'static) =>

@@ -3,9 +3,9 @@
 /// Serde for options with one required value, and fields with defaults.
 ///
 /// They are serialized as a map without the fields that have their defaults, or as the required value alone if all
-/// have. They are deserialized from either; an unknown key is an error. A row is a key and its type, for a field with a
-/// setter of this name; or also the field, which is set as it is; or how to get the value from the options, and how to
-/// set it. The calling crate depends on `serde`.
+/// have. They are deserialized from either; an unknown key is an error. A row is a key and its type, for a field and a
+/// setter of this name; `=> field` sets that field without a setter; `= get, set` says how to get the value from the
+/// options, and how to set it. The calling crate depends on `serde`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! serde_options {

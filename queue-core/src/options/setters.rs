@@ -1,7 +1,7 @@
 //! Setters of options, which consume and return them.
 
 /// A setter in each row: its documentation, its name and parameters, and what it sets. The options follow `self`, the
-/// word by which the rows name them.
+/// word by which the rows name them. Documentation made by `concat!` begins with a space, as that behind `///` does.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! setters {

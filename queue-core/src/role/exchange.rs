@@ -240,6 +240,7 @@ pub fn exchange<P: Protocol>(role: &mut P, io: &mut Io<P::Failure>, now: Instant
     }
 }
 
+/// A role and its connection, in the moment of an exchange.
 struct Exchange<'a, P: Protocol> {
     role: &'a mut P,
     io: &'a mut Io<P::Failure>,
@@ -291,7 +292,7 @@ impl<P: Protocol> Exchange<'_, P> {
         }
     }
 
-    /// Counts the end of the connection, if there is one.
+    /// Counts the end of the connection. Returns whether there was one.
     fn end(&mut self) -> bool {
         let is_good = self.role.is_good(self.now);
         self.role.life().end(is_good, self.now)
