@@ -93,8 +93,6 @@ impl Drop for Handle {
     }
 }
 
-producer!();
-
 impl Producer {
     /// Makes a producer and connects it: to `"127.0.0.1:11300"`, to `"one:11300,two:11300"`, to
     /// [`Servers`](crate::Servers), or by [`ProducerOptions`].
@@ -287,3 +285,5 @@ impl Producer {
         self.handle.shared.with(|outbox| outbox.state())
     }
 }
+
+producer!();

@@ -93,8 +93,6 @@ struct ProducerShared {
     wires: Vec<Mutex<Wire<Error>>>,
 }
 
-producer!();
-
 impl Producer {
     /// Makes a producer and connects it: to `"127.0.0.1:11300"`, to `"one:11300,two:11300"`, to
     /// [`Servers`](crate::Servers), or by [`ProducerOptions`].
@@ -278,3 +276,5 @@ impl Producer {
         self.handle.shared.outbox.with(|outbox| outbox.state())
     }
 }
+
+producer!();

@@ -330,7 +330,7 @@ fn certificates(what: &str, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, 
     from_pem(what, "no PEM certificate in it", pem)
 }
 
-/// All that PEM has of this type; for nothing, `none` is the reason of the error.
+/// All that PEM has of this type; if there is nothing, `none` is the reason of the error.
 fn from_pem<T: PemObject>(what: &str, none: &str, pem: &[u8]) -> Result<Vec<T>, Error> {
     let found: Result<Vec<_>, _> = T::pem_slice_iter(pem).collect();
     match found {
