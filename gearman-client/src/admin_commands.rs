@@ -12,7 +12,8 @@ use crate::{
 macro_rules! admin_commands {
     ($admin:ty $(, $async:ident $await:ident $cancel:literal)?) => {
 impl $admin {
-    /// Sets the total timeout of all later calls; see [`ConnectOptions::total_timeout`](crate::ConnectOptions::total_timeout).
+    /// Sets the total timeout of all later calls; see
+    /// [`ConnectOptions::total_timeout`](crate::ConnectOptions::total_timeout).
     pub fn set_total_timeout(&mut self, timeout: Option<Duration>) {
         self.role.set_total_timeout(timeout);
     }

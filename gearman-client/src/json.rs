@@ -33,7 +33,7 @@ impl Assignment {
     /// # }
     /// ```
     ///
-    /// The same of a job that is taken manually:
+    /// The same for a job that is taken manually:
     ///
     /// ```
     /// # let server = fixtures::gearmand::Server::start()?;
@@ -139,7 +139,9 @@ macro_rules! as_json {
         ///
         /// # Errors
         ///
-        #[doc = concat!("`InvalidInput` for a value that JSON cannot carry; as [`", stringify!($plain), "`](Self::", stringify!($plain), ").")]
+        #[doc = concat!(
+            "`InvalidInput` for a value that JSON cannot carry; as [`", stringify!($plain), "`](Self::", stringify!($plain), ")."
+        )]
         $(#[doc = concat!($cancel, "As [`", stringify!($plain), "`](Self::", stringify!($plain), ").")])?
         pub $($async)? fn $name<F, V>(
             &$($mut)? self,
@@ -152,7 +154,8 @@ macro_rules! as_json {
             Error: From<F::Error>,
             V: Serialize + ?Sized,
         {
-            self.$plain(function, to_json(value)?, options)$(.$await)?
+            let body = to_json(value)?;
+            self.$plain(function, body, options)$(.$await)?
         }
     };
 }

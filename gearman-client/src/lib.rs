@@ -165,6 +165,7 @@ mod system;
 mod text;
 #[cfg(test)]
 mod text_tests;
+// Without the feature, most of its functions do nothing.
 #[cfg_attr(not(feature = "tracing"), allow(unused_variables))]
 mod trace;
 mod work;

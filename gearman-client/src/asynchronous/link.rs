@@ -110,6 +110,7 @@ impl ServerLink {
         self.opened(limit, |_| ()).await
     }
 
+    /// Takes a step once there is a connection.
     async fn opened<T>(&self, limit: Limit, step: fn(&mut client::Link) -> T) -> Result<T> {
         let mut seen = None;
         let opened = poll_fn(|cx| self.poll_open(cx, &mut seen, step));

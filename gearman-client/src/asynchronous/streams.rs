@@ -12,8 +12,8 @@ impl Worker {
     /// what [`next_job`](Self::next_job) gives, until the worker's [handle](Self::handle) stops it or there are no more
     /// ([`until_empty`](crate::WorkerOptions::until_empty)).
     ///
-    /// Up to [`slots`](crate::WorkerOptions::slots) jobs of each connection can be held at once. [`stop`](Self::stop) the
-    /// worker behind the stream, so that results are known to be accepted.
+    /// Up to [`slots`](crate::WorkerOptions::slots) jobs of each connection can be held at once. [`stop`](Self::stop)
+    /// the worker behind the stream, so that results are known to be accepted.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

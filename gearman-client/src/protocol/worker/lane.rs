@@ -310,8 +310,8 @@ impl Lane {
         self.session.outgoing().len() + self.unwritten
     }
 
-    /// Wakes a task when a job may be lost, unless it leaves before. Returns the waker known before, to be dropped outside
-    /// of any lock.
+    /// Wakes a task when a job may be lost, unless its ticket [leaves](Tickets::leave) before. Returns the waker known
+    /// before, to be dropped outside of any lock.
     pub(crate) fn wake_on_loss(&mut self, ticket: &mut Option<u64>, waker: Waker) -> Option<Waker> {
         let ticket = *ticket.get_or_insert_with(|| self.losses.issue());
         self.losses.wait(ticket, waker)
