@@ -227,8 +227,8 @@ impl Client {
         R: Request<Reply = JobStatus>,
     {
         let (total, rounds) = self.policy();
-        let order = self.inner.router.order_for(0, request)?;
-        let mut inquiry = Inquiry::new(&order, rounds, total.sooner(limit));
+        let router = &self.inner.router;
+        let mut inquiry = Inquiry::new(&router.order_for(0, request)?, rounds, total.sooner(limit));
         let link = |index: usize| self.inner.links.get(index);
         let is_away = |index| {
             link(index).is_some_and(|link| link.quarantine().is_some() || link.is_doubtful())
@@ -236,7 +236,7 @@ impl Client {
         while let Some(question) = inquiry.next(is_away, now()) {
             let call = RoutedCall::new(self.route_to(question), request);
             let server = link(question.server).map(|link| &*link.address);
-            let operation = observed::request(&self.inner.router, request);
+            let operation = observed::request(router, request);
             let status = self.observed(operation, call, |_, _| server).await;
             inquiry.answered(question, status);
         }

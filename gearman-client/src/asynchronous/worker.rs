@@ -40,7 +40,8 @@ const SLACK: Duration = Duration::from_secs(1);
 ///
 /// Dropping the worker closes its connections; unfinished jobs go back to the servers.
 pub struct Worker {
-    pub(crate) options: WorkerOptions,
+    /// In a box, because the futures of a run move the worker.
+    pub(crate) options: Box<WorkerOptions>,
     pub(crate) lanes: Vec<Arc<LaneDriver>>,
     tasks: JoinSet<()>,
     pub(crate) dispatch: Arc<Dispatch>,
@@ -60,7 +61,7 @@ impl Worker {
         O: TryInto<WorkerOptions>,
         Error: From<O::Error>,
     {
-        let options = options.try_into()?;
+        let options = Box::new(options.try_into()?);
         options.servers.check()?;
         let runtime = queue_core::runtime("worker")?;
         let dispatch = Arc::new(Dispatch::new(options.ledger.clone()));
