@@ -1,4 +1,4 @@
-//! What the clients of one server have in the same words, in both faces: administration, and raw packets.
+//! What both faces of the clients of one server share: administration, and raw packets.
 
 use crate::{
     Address, ConnectOptions, Error, Result,

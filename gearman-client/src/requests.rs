@@ -1,5 +1,5 @@
-//! What both clients have in the same words: one method per request, each a thin wrapper around `Client::call`, and the
-//! views of their servers.
+//! What both clients share: one method per request, each a thin wrapper around `Client::call`, and the views of their
+//! servers.
 
 use std::time::SystemTime;
 

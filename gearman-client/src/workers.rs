@@ -1,5 +1,4 @@
-//! What both workers have in the same words: the check of the servers, the functions that are announced and withdrawn,
-//! and barriers.
+//! What both workers share: the check of the servers, the functions that are announced and withdrawn, and barriers.
 
 use std::time::Duration;
 
