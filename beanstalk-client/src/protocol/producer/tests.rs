@@ -13,7 +13,7 @@ use std::{
 
 use queue_core::{
     End, Io, Pulse, Role,
-    proof::{Faults, Idle, Peer, Proof, Steady, seeds},
+    proof::{Faults, Peer, Proof, Steady, Woken, seeds},
 };
 
 use self::waiting::{Sleeper, has_room};
@@ -186,7 +186,7 @@ impl World {
             }
             _ => {}
         }
-        place.io.wake.clear();
+        place.io.wake.drain(..).for_each(Waker::wake);
         pulse
     }
 

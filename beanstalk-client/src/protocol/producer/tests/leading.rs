@@ -36,7 +36,7 @@ fn one_caller_drives_the_lane_of_its_put_and_the_next_takes_over() {
     let due = Some(world.now + policy().timeout);
     assert_eq!(lead(&mut world, Some(slots[0]), None), (Some(0), due), "as long as its put waits");
     assert_eq!(lead(&mut world, Some(second), None), (None, due), "it is driven");
-    let [one, two] = [Sleeper::new(), Sleeper::new()];
+    let [one, two] = [Sleeper::default(), Sleeper::default()];
     assert!(world.outbox.poll_answer(slots[0], &one.waker()).is_pending());
     assert!(world.outbox.poll_answer(second, &two.waker()).is_pending());
     for _ in 0..2 {
@@ -139,27 +139,24 @@ fn a_caller_sleeps_until_its_server_may_be_retried() {
 #[test]
 fn a_driver_that_stops_wakes_another_waiter() {
     let (mut world, slots) = world(&[true]);
-    let [own, flush] = [Sleeper::new(), Sleeper::new()];
-    let line: Waker = Arc::new(Idle).into();
+    let [own, flush, line] = [Sleeper::default(), Sleeper::default(), Sleeper::default()];
     assert!(world.outbox.poll_answer(slots[0], &own.waker()).is_pending());
     let mark = world.outbox.mark();
     assert!(world.outbox.poll_passed(mark, &flush.waker()).is_pending());
     let put = Put::new(b"x", crate::PutOptions::default()).unwrap();
     (0..19).for_each(|_| world.put(0, Delivery::AtMostOnce, 60));
-    let place = world.outbox.stand_in_line(&put, (&policy(), None), &line);
+    let place = world.outbox.stand_in_line(&put, (&policy(), None), &line.waker());
     world.outbox.resign(0);
     assert!(own.is_awake(&mut world.outbox) && !flush.is_awake(&mut world.outbox));
     // The callers of the puts are gone, or awake.
     world.outbox.resign(0);
-    let mut woken = Vec::new();
-    world.outbox.take_wakers(&mut woken);
-    assert!(woken.len() == 1 && woken[0].will_wake(&line));
+    assert!(line.is_awake(&mut world.outbox) && !flush.is_awake(&mut world.outbox));
     world.outbox.abandon(place);
     world.outbox.resign(0);
     assert!(flush.is_awake(&mut world.outbox));
     // With nothing to do, no caller is woken, except those that wait for the close.
     world.settle();
-    let close = Sleeper::new();
+    let close = Sleeper::default();
     assert!(world.outbox.poll_closed(&close.waker()).is_pending());
     world.outbox.resign(0);
     assert!(!close.is_awake(&mut world.outbox));
@@ -226,7 +223,7 @@ fn unwritten_puts_are_left_to_one_helper() {
     assert_eq!(left(&mut world), "Push(0)");
     assert_eq!(left(&mut world), "Nothing", "somebody does it");
     // It hands over to a caller that waits.
-    let caller = Sleeper::new();
+    let caller = Sleeper::default();
     assert!(world.outbox.poll_answer(waits, &caller.waker()).is_pending());
     world.outbox.resign(0);
     assert!(caller.is_awake(&mut world.outbox) && left(&mut world) == "Nothing");

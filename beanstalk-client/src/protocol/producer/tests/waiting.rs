@@ -1,25 +1,24 @@
 //! Callers and drivers that wait, and what wakes them.
 
+use std::cell::Cell;
+
 use super::*;
 
-/// A waker, and whether it is still kept.
-pub(super) struct Sleeper(Arc<Idle>);
+/// A waker, and how often it was known to be woken.
+#[derive(Default)]
+pub(super) struct Sleeper(Arc<Woken>, Cell<usize>);
 
 impl Sleeper {
-    pub(super) fn new() -> Self {
-        Sleeper(Arc::new(Idle))
-    }
-
     pub(super) fn waker(&self) -> Waker {
         self.0.clone().into()
     }
 
-    /// Whether it was woken: its waker was dropped.
+    /// Whether it was woken since the last time.
     pub(super) fn is_awake(&self, outbox: &mut Outbox) -> bool {
         let mut woken = Vec::new();
         outbox.take_wakers(&mut woken);
-        drop(woken);
-        Arc::strong_count(&self.0) == 1
+        woken.into_iter().for_each(Waker::wake);
+        self.1.replace(self.0.count()) < self.0.count()
     }
 }
 
@@ -31,7 +30,7 @@ fn a_flush_waits_for_the_puts_before_it() {
     world.put(0, Delivery::AtMostOnce, 60);
     let mark = world.outbox.mark();
     world.put(0, Delivery::AtMostOnce, 60);
-    let sleeper = Sleeper::new();
+    let sleeper = Sleeper::default();
     for _ in 0..2 {
         assert!(world.outbox.poll_passed(mark, &sleeper.waker()).is_pending());
     }
@@ -39,6 +38,7 @@ fn a_flush_waits_for_the_puts_before_it() {
         world.turn(0, takes, arrives);
     }
     // Being connected wakes it, too.
+    assert!(sleeper.is_awake(&mut world.outbox));
     assert!(world.outbox.poll_passed(mark, &sleeper.waker()).is_pending());
     assert!(!sleeper.is_awake(&mut world.outbox));
     assert_eq!(Arc::strong_count(&sleeper.0), 2, "its waker is kept once");
@@ -47,7 +47,7 @@ fn a_flush_waits_for_the_puts_before_it() {
     assert!(world.outbox.poll_passed(mark, Waker::noop()).is_ready());
     assert_eq!(world.outbox.report().queued_jobs, 1, "the other one came later");
     // Those that wait for the same are woken together, and by the close.
-    let others = [Sleeper::new(), Sleeper::new(), Sleeper::new()];
+    let others = [Sleeper::default(), Sleeper::default(), Sleeper::default()];
     let mark = world.outbox.mark();
     for other in &others {
         assert!(world.outbox.poll_passed(mark, &other.waker()).is_pending());
@@ -68,7 +68,7 @@ fn a_flush_waits_for_the_puts_before_it() {
 fn connect_returns_the_first_connection_or_all_failures() {
     let mut world = World::new(2, Selection::InOrder, Probes::ByPuts).down(&[0]);
     world.outbox.want_connections();
-    let sleeper = Sleeper::new();
+    let sleeper = Sleeper::default();
     assert!(world.outbox.poll_connected(&sleeper.waker()).is_pending());
     world.turn(0, 0, 0);
     assert!(sleeper.is_awake(&mut world.outbox), "it has to look again");
@@ -115,7 +115,7 @@ fn a_closed_producer_finishes_accepted_puts_only() {
     }
     world.outbox.lanes[0].is_driven = true;
     let put = Put::new(b"x", crate::PutOptions::default()).unwrap();
-    let (sleeper, tube) = (Sleeper::new(), TubeName::default());
+    let (sleeper, tube) = (Sleeper::default(), TubeName::default());
     let place = world.outbox.stand_in_line(&put, (&policy(), None), &sleeper.waker());
     world.outbox.close();
     assert!(sleeper.is_awake(&mut world.outbox), "it waited for room");
@@ -149,10 +149,10 @@ fn new_work_wakes_a_sleeping_driver() {
     for what in ["a put", "a connection", "the close", "a caller in line", "nothing"] {
         let mut world = World::new(1, Selection::InOrder, Probes::InBackground);
         world.outbox.claim(0);
-        let (first, last) = (Sleeper::new(), Sleeper::new());
+        let (first, last) = (Sleeper::default(), Sleeper::default());
         world.outbox.sleep(0, &first.waker());
         world.outbox.sleep(0, &last.waker());
-        assert!(first.is_awake(&mut world.outbox), "only its last waker is kept");
+        assert_eq!(Arc::strong_count(&first.0), 1, "only its last waker is kept");
         match what {
             "a put" => world.put(0, Delivery::AtMostOnce, 60),
             "a connection" => world.outbox.want_connections(),
@@ -170,7 +170,7 @@ fn new_work_wakes_a_sleeping_driver() {
     world.outbox.claim(0);
     world.outbox.close();
     assert!(world.outbox.poll_closed(Waker::noop()).is_pending());
-    let sleeper = Sleeper::new();
+    let sleeper = Sleeper::default();
     assert!(world.outbox.poll_closed(&sleeper.waker()).is_pending());
     assert_eq!(world.ask(0), Pulse::Over);
     assert!(sleeper.is_awake(&mut world.outbox));
@@ -184,7 +184,7 @@ fn the_driver_of_another_server_is_woken_for_puts_that_move_to_it_and_by_the_end
     world.outbox.claim(1);
     world.servers[0].is_down = true;
     world.put(0, Delivery::AtMostOnce, 60);
-    let sleeper = Sleeper::new();
+    let sleeper = Sleeper::default();
     world.outbox.sleep(1, &sleeper.waker());
     world.turn(0, 0, 0);
     assert!(sleeper.is_awake(&mut world.outbox));
@@ -203,7 +203,7 @@ fn a_lane_without_its_task_is_reported() {
     let options = options(1, Selection::InOrder).on_event(|_| {});
     let mut world = World::of(options, Probes::InBackground);
     world.outbox.claim(0);
-    let sleeper = Sleeper::new();
+    let sleeper = Sleeper::default();
     assert!(world.outbox.poll_closed(&sleeper.waker()).is_pending());
     world.servers[0].io.abandoned();
     assert_eq!(world.ask(0), Pulse::Over);
@@ -216,7 +216,7 @@ fn a_lane_without_its_task_is_reported() {
 fn the_waiting_caller_of_a_put_is_woken_by_its_answer_and_when_another_server_gets_it() {
     let mut world = World::new(2, Selection::InOrder, Probes::ByPuts).down(&[0]);
     let slot = world.offer("default", b"x", &policy()).unwrap().unwrap();
-    let sleeper = Sleeper::new();
+    let sleeper = Sleeper::default();
     assert!(world.outbox.poll_answer(slot, &sleeper.waker()).is_pending());
     world.turn(0, 0, 0);
     assert!(sleeper.is_awake(&mut world.outbox), "it drives another lane from now on");
@@ -238,7 +238,7 @@ fn the_waiting_caller_of_a_put_is_woken_by_its_answer_and_when_another_server_ge
     world.outbox.close();
     world.settle();
     let (woken, _) = world.outbox.take_few_wakers();
-    drop(woken);
+    woken.into_iter().for_each(Waker::wake);
     assert!(sleeper.is_awake(&mut world.outbox));
 }
 
@@ -334,12 +334,12 @@ fn a_caller_queued_after_a_departure_is_last() {
 #[test]
 fn room_wakes_the_last_waker_of_its_caller() {
     let (mut world, _, line) = full(&[(1, 60)]);
-    let [first, last] = [Sleeper::new(), Sleeper::new()];
+    let [first, last] = [Sleeper::default(), Sleeper::default()];
     let put = Put::new(b"", crate::PutOptions::default()).unwrap();
     let place = world.outbox.stand_in_line(&put, (&policy(), None), &first.waker());
     let (tube, stands, waker) = (TubeName::default(), (&policy(), None), last.waker());
     let room = world.outbox.poll_room(place, &put, &tube, stands, world.now, &waker);
-    assert!(room.is_pending() && first.is_awake(&mut world.outbox));
+    assert!(room.is_pending() && Arc::strong_count(&first.0) == 1);
     // The one before it leaves the line.
     world.outbox.abandon(line[0]);
     let mut woken = Vec::new();
