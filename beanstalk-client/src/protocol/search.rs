@@ -95,18 +95,13 @@ impl JobSearch {
     /// Searches for these jobs.
     #[must_use]
     pub fn new(filter: JobFilter) -> Self {
-        JobSearch {
-            left: filter.limit().unwrap_or(u64::MAX),
-            filter,
-            lowest: 1,
-            ..JobSearch::default()
-        }
+        JobSearch { filter, ..JobSearch::default() }
     }
 
     /// Asks only for the [`firsts`](Self::firsts).
     #[must_use]
     pub fn of_firsts() -> Self {
-        JobSearch { stage: Stage::Tubes(Goal::Known), ..Self::new(JobFilter::default()) }
+        JobSearch { stage: Stage::Tubes(Goal::Known), ..JobSearch::default() }
     }
 
     /// The next commands, once all answers to the earlier ones were taken; none when the search is over. They have to be
@@ -233,6 +228,7 @@ impl JobSearch {
     }
 
     fn begin(&mut self) -> Vec<JobQuery> {
+        self.left = self.filter.limit().unwrap_or(u64::MAX);
         // Jobs in a state that the server does not count are searched for to the end.
         self.expected = if self.filter.is_countable() { self.counted } else { u64::MAX };
         self.at_first = (self.most(), self.puts);
