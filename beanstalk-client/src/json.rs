@@ -37,9 +37,10 @@ impl Job {
     }
 }
 
-/// The methods of a client and a producer that take JSON; those of the async ones say what happens if they are dropped.
+/// The methods of a client and a producer that take JSON, with an example of `put_json`; those of the async ones say what
+/// happens if their future is dropped.
 macro_rules! json {
-    ($client:ty, $producer:ty, $receipt:ty $(, $async:ident $await:ident $cancel:literal)?) => {
+    ($(#[$example:meta])* $client:ty, $producer:ty, $receipt:ty $(, $async:ident $await:ident $cancel:literal)?) => {
 impl $client {
     /// Stores a job with this value as JSON in the used tube; see [`put`](Self::put).
     ///
@@ -59,20 +60,7 @@ impl $client {
 impl $producer {
     /// Puts a job with this value as JSON and waits for the server's answer; see [`put`](Self::put).
     ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let server = fixtures::beanstalkd::Server::start()?;
-    /// # let address = server.address();
-    /// use beanstalk_client::{Producer, PutOptions};
-    ///
-    /// let producer = Producer::connect(address).await?;
-    /// let id = producer.put_json("mail", &["ada@example.org"], PutOptions::default()).await?.id();
-    /// println!("job {id}");
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
+    $(#[$example])*
     /// # Errors
     ///
     /// `InvalidInput` for a value that JSON cannot carry; as [`put`](Self::put).
@@ -121,7 +109,23 @@ impl $producer {
 }
 
 #[cfg(feature = "tokio")]
-json!(crate::Client, crate::Producer, crate::Receipt, async await "\n# Cancel safety\n\n");
+json! {
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = fixtures::beanstalkd::Server::start()?;
+    /// # let address = server.address();
+    /// use beanstalk_client::{Producer, PutOptions};
+    ///
+    /// let producer = Producer::connect(address).await?;
+    /// let id = producer.put_json("mail", &["ada@example.org"], PutOptions::default()).await?.id();
+    /// println!("job {id}");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    crate::Client, crate::Producer, crate::Receipt, async await "\n# Cancel safety\n\n"
+}
 #[cfg(feature = "blocking")]
 json!(crate::blocking::Client, crate::blocking::Producer, crate::blocking::Receipt);
 
