@@ -17,7 +17,7 @@ use beanstalk_client::{
 use fixtures::beanstalkd::Server;
 use queue_core::Backoff;
 
-use crate::support::{Face, both_faces, connectors::resolved_by, place::PATIENCE, run_alone};
+use crate::support::{Face, both_faces, connectors::resolved_by, place::PATIENCE};
 
 both_faces!(
     a_server_that_moved_is_found_again,
@@ -193,7 +193,7 @@ fn a_process_without_file_descriptors_gets_an_error_and_recovers() {
 
     const NAME: &str = "connectors::a_process_without_file_descriptors_gets_an_error_and_recovers";
     if std::env::var_os("WITHOUT_DESCRIPTORS").is_none() {
-        return run_alone(NAME, &[("WITHOUT_DESCRIPTORS", "1")]);
+        return crate::support::run_alone(NAME, &[("WITHOUT_DESCRIPTORS", "1")]);
     }
     let server = Server::start().unwrap();
     let runtime = queue_core::proof::runtime();

@@ -6,7 +6,7 @@ use std::io::Write;
 use beanstalk_client::ErrorKind;
 use queue_core::proof::{Scripts, read_line, read_to_end};
 
-use crate::support::{Face, place::options, run_alone};
+use crate::support::{Face, place::options};
 
 /// How much memory this process has ever used, in bytes.
 #[cfg(target_os = "linux")]
@@ -26,7 +26,7 @@ fn a_huge_body_is_skipped_in_little_memory() {
     const SIZE: usize = 256 << 20;
     if std::env::var_os(ALONE).is_none() {
         let name = "faults::a_huge_body_is_skipped_in_little_memory";
-        return run_alone(name, &[(ALONE, "1")]);
+        return crate::support::run_alone(name, &[(ALONE, "1")]);
     }
     fn check<F: Face>() {
         let server = Scripts::start(|_, mut stream| {

@@ -23,7 +23,6 @@ use crate::support::{
     both_faces,
     connectors::{over, resolved_by},
     place::start,
-    run_alone,
 };
 
 both_faces!(
@@ -363,7 +362,8 @@ fn a_process_without_threads_waits_for_them() {
         let server = Server::start().unwrap();
         let port = server.socket_addr().unwrap().port();
         // The name has to be resolved, which takes the async face a thread.
-        run_alone(NAME, &[("FACE", face), ("WITHOUT_THREADS", &format!("localhost:{port}"))]);
+        let address = format!("localhost:{port}");
+        crate::support::run_alone(NAME, &[("FACE", face), ("WITHOUT_THREADS", &address)]);
     }
 }
 
