@@ -76,17 +76,17 @@ fn accepted<C: Command<Reply: Debug>>(command: &C) -> Vec<String> {
     results.map(|result| format!("{result:?}")).collect()
 }
 
-/// Each command with its line, and how many of all replies it takes.
+/// Of a put also its body; of the replies only their number, out of those to all commands.
 #[test]
-fn every_command_is_one_line_and_a_put_has_its_body() {
+fn every_command_has_its_line_and_takes_its_own_replies_only() {
     let put = PutOptions::default().priority(1).delay(seconds(2)).ttr(seconds(3));
     let release = ReleaseOptions::new(4).delay(seconds(5));
     fn row<C: Command<Reply: Debug>>(
         command: &C,
-        line: &'static str,
+        expected: &'static str,
         replies: usize,
     ) -> (String, Vec<String>, &'static str, usize) {
-        (self::line(command), accepted(command), line, replies)
+        (line(command), accepted(command), expected, replies)
     }
     for (said, accepted, expected, replies) in [
         row(&Put::new("ab\r\n", put).unwrap(), "put 1 2 3 4\r\nab\r\n", 2),
