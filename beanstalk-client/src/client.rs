@@ -8,7 +8,7 @@ use crate::{
     trace,
 };
 
-/// Runs code within a span, which its futures keep.
+/// Runs code within a span; async code is in the span whenever it is polled.
 macro_rules! in_span {
     (: $span:expr, { $($code:tt)+ }) => {
         $span.run(|| { $($code)+ })

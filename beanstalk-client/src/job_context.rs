@@ -204,8 +204,8 @@ macro_rules! test_job {
                 self.0.clone()
             }
 
-            /// Sets what [`stats`](JobContext::stats) and [`tube`](JobContext::tube) return. Use [`JobStats::parse`] for text
-            /// in the server's format.
+            /// Sets what [`stats`](JobContext::stats) and [`tube`](JobContext::tube) return. Use
+            /// [`JobStats::parse`] for text in the server's format.
             pub fn set_stats(&self, stats: JobStats) {
                 self.0.update(|view| {
                     view.tube = stats.tube.clone();

@@ -56,7 +56,7 @@ impl Worker {
             };
             match asked {
                 Ok(_) => return Ok(()),
-                Err(error) => failures.push(error.with_server(address).with_fate($crate::Fate::NotSent)),
+                Err(error) => failures.push(error.with_server(address).with_fate(Fate::NotSent)),
             }
         }
         $crate::servers::none_can_be_reached(failures, "check").map_or(Ok(()), Err)

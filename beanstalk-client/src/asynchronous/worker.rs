@@ -21,8 +21,8 @@ use self::{
     slot::Slot,
 };
 use crate::{
-    Client, Decision, Error, IntoOutcome, Outcome, Result, TubeName, WorkerHandle, WorkerOptions,
-    WorkerReport, work::worker_status::WorkerStatus, worker::worker,
+    Client, Decision, Error, Fate, IntoOutcome, Outcome, Result, TubeName, WorkerHandle,
+    WorkerOptions, WorkerReport, work::worker_status::WorkerStatus, worker::worker,
 };
 
 /// Runs handlers for the jobs of tubes, and reports the outcomes to the servers.

@@ -129,7 +129,7 @@ impl Process {
     }
 }
 
-/// An event of a slot, with these fields.
+/// Emits an event of a slot with these fields.
 #[cfg(feature = "tracing")]
 macro_rules! event {
     ($level:ident, $slot:ident, { $($fields:tt)* }, $words:literal) => {
@@ -163,9 +163,12 @@ pub(crate) fn worker(
                     "the slot has no connection"
                 );
             }
-            Kind::GivenUp => {
-                event!(warn, slot, { server.address = %address.endpoint().host() }, "the server is given up");
-            }
+            Kind::GivenUp => event!(
+                warn,
+                slot,
+                { server.address = %address.endpoint().host() },
+                "the server is given up"
+            ),
             Kind::ServerReplaced => event!(
                 warn,
                 slot,

@@ -133,6 +133,28 @@ queue_core::setters! {
     /// Number of connections to each server, at least one; each runs one job at a time. Every server has its own, so
     /// one that is slow or down does not hold up the others.
     slots(slots: usize) => self.slots = slots.max(1);
+}
+
+impl WorkerOptions {
+    /// Lets only this number of the [slots](Self::slots) of each server, at least one, take jobs of a tube, so that no
+    /// more of its jobs run at once. The other slots have other tubes to themselves; one that is left without a tube
+    /// makes no connection.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for an invalid name.
+    pub fn slots_for<T>(mut self, tube: T, slots: usize) -> Result<Self, Error>
+    where
+        T: TryInto<TubeName>,
+        Error: From<T::Error>,
+    {
+        self.slots_for.insert(tube.try_into()?, slots.max(1));
+        Ok(self)
+    }
+}
+
+queue_core::setters! {
+    self: WorkerOptions;
 
     /// Maximum number of jobs a connection holds, 1 to 500; they run one after another.
     ///
@@ -197,24 +219,6 @@ queue_core::setters! {
     /// were set.
     on_event(observer: impl Fn(&WorkerEvent) + Send + Sync + 'static) =>
         self.observer = Some(Observer::new(observer).after(self.observer));
-}
-
-impl WorkerOptions {
-    /// Lets only this number of the [slots](Self::slots) of each server, at least one, take jobs of a tube, so that no
-    /// more of its jobs run at once. The other slots have other tubes to themselves; one that is left without a tube
-    /// makes no connection.
-    ///
-    /// # Errors
-    ///
-    /// `InvalidInput` for an invalid name.
-    pub fn slots_for<T>(mut self, tube: T, slots: usize) -> Result<Self, Error>
-    where
-        T: TryInto<TubeName>,
-        Error: From<T::Error>,
-    {
-        self.slots_for.insert(tube.try_into()?, slots.max(1));
-        Ok(self)
-    }
 }
 
 /// More jobs on one connection cost the server more than they gain.

@@ -109,7 +109,8 @@ impl Release {
 }
 
 line_command! {
-    Release = "release", |self| [self.job.id.get(), self.priority.get(), self.delay.get()] -> Released {
+    Release = "release",
+    |self| [self.job.id.get(), self.priority.get(), self.delay.get()] -> Released {
         Response::Released => Ok(Released::Queued),
         Response::Buried(_) => Ok(Released::Buried),
     }
