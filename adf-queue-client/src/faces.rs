@@ -1,4 +1,4 @@
-//! What the types of both faces have in the same words: the methods of producers and of workers, in one list for each.
+//! What the types of both faces have in the same words: methods of clients, producers and workers, in one list for each.
 
 /// Methods of an `impl`, whose parameter `queue: Q` is anything that converts to a queue's name. A value of type `V` is
 /// anything that can be written as JSON.
@@ -15,6 +15,45 @@ macro_rules! queue_methods {
             $($value: serde_core::Serialize + ?Sized,)?
         $body
     )+};
+}
+
+/// What a client has besides its requests, which are in `requests.rs`. Connecting the async one is `async`, and says what
+/// happens if its future is dropped.
+macro_rules! client_methods {
+    ([$($mut:ident)?] $($async:ident $await:ident $cancel:literal)?) => {
+impl Client {
+    /// Connects to a server: `"127.0.0.1:6230"`, `"adf+json://queue:6230"`, an [`Address`] or [`ConnectOptions`]. It
+    /// makes one attempt: startup errors are reported immediately.
+    ///
+    /// # Errors
+    ///
+    /// `Connect`, `Timeout(Connect)` or `Tls`; `Protocol` when something else answers; `InvalidInput` for an invalid
+    /// address.
+    $(#[doc = concat!(
+        "`InvalidInput` also outside of a tokio runtime.\n\n",
+        $cancel,
+        "Dropping closes the half-made connection."
+    )])?
+    pub $($async)? fn connect<O>(options: O) -> Result<Self>
+    where
+        O: TryInto<ConnectOptions>,
+        Error: From<O::Error>,
+    {
+        let $($mut)? client = Self::new(options)?;
+        client.ready()$(.$await)??;
+        Ok(client)
+    }
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client")
+            .field("address", &self.address().to_string())
+            .field("state", &self.connection_state())
+            .finish_non_exhaustive()
+    }
+}
+    };
 }
 
 /// The methods of a producer; those of the async one are `async`, and say what happens if their future is dropped.
@@ -49,7 +88,7 @@ impl Producer {
     ///
     /// See the table of the [producer](Self); `InvalidInput` for a message that cannot be sent.
     $(#[doc = concat!(
-        "`InvalidInput` outside of a tokio runtime.\n\n",
+        "`InvalidInput` also outside of a tokio runtime.\n\n",
         $cancel,
         "A call that was never polled has sent nothing. Otherwise the message may be pushed, once, or not at all."
     )])?
@@ -107,10 +146,7 @@ impl Producer {
     ///
     /// When no server answers, the error of the last, which names every server and why: `Connect`, `Timeout`, `Tls`,
     /// `ConnectionLost`, or `Protocol` when something else answers. `Closed` after [`close`](Self::close).
-    $(#[doc = concat!(
-        $cancel,
-        "Dropping it only ends the wait."
-    )])?
+    $(#[doc = concat!($cancel, "Dropping it only ends the wait.")])?
     pub $($async)? fn check(&self) -> Result<()> {
         let servers = self.open_servers()?;
         let mut checking = servers.checking();
@@ -203,4 +239,4 @@ impl std::fmt::Debug for Worker {
     };
 }
 
-pub(crate) use {producer_methods, queue_methods, worker_methods};
+pub(crate) use {client_methods, producer_methods, queue_methods, worker_methods};

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use queue_core::Limit;
 
 use crate::{
-    ConnectOptions, Deadline, Delivery, Error, ErrorKind, MessageId, Push, QueueName, QueueStats,
-    Refusal, RequestId, Result, Stats,
+    Deadline, Delivery, Error, ErrorKind, MessageId, Push, QueueName, QueueStats, Refusal,
+    RequestId, Result, Stats,
     faces::queue_methods,
     protocol::{
         Action, Request, Success,
@@ -19,28 +19,6 @@ use crate::{
 macro_rules! requests {
     ($client:ty, [$($mut:ident)?] $(, $async:ident $await:ident $cancel:literal)?) => {
 impl $client {
-    /// Connects to a server: `"127.0.0.1:6230"`, `"adf+json://queue:6230"`, an [`Address`](crate::Address) or
-    /// [`ConnectOptions`]. It makes one attempt: startup errors are reported immediately.
-    ///
-    /// # Errors
-    ///
-    /// `Connect`, `Timeout(Connect)` or `Tls`; `Protocol` when something else answers; `InvalidInput` for an invalid
-    /// address.
-    $(#[doc = concat!(
-        "`InvalidInput` also outside of a tokio runtime.\n",
-        $cancel,
-        " Dropping it closes the half-made connection."
-    )])?
-    pub $($async)? fn connect<O>(options: O) -> Result<Self>
-    where
-        O: TryInto<ConnectOptions>,
-        Error: From<O::Error>,
-    {
-        let $($mut)? client = Self::new(options)?;
-        client.ready()$(.$await)??;
-        Ok(client)
-    }
-
     pub(crate) $($async)? fn run(&$($mut)? self, ask: Ask, limit: Limit) -> Result<AskAnswer> {
         self.run_about(ask, None, limit)$(.$await)?
     }
@@ -360,15 +338,6 @@ impl $client {
         let queue = queue.try_into()?;
         QueueStats::parse(&self.page(Some(&queue))$(.$await)??, &queue)
     }
-    }
-}
-
-impl std::fmt::Debug for $client {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Client")
-            .field("address", &self.address().to_string())
-            .field("state", &self.connection_state())
-            .finish_non_exhaustive()
     }
 }
     };

@@ -53,6 +53,8 @@ enum ClientTransport {
     Http(Box<Http>),
 }
 
+crate::faces::client_methods!([] async await "\n# Cancel safety\n\n");
+
 impl Client {
     /// Creates a client that connects at its first call, with all attempts of the [retry policy](crate::RetryPolicy):
     /// for a service that may start before its server.

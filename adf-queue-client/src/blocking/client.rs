@@ -43,6 +43,8 @@ enum ClientTransport {
     Http(Box<Http>),
 }
 
+crate::faces::client_methods!([mut]);
+
 impl Client {
     /// Creates a client that connects at its first call, with all attempts of the [retry policy](crate::RetryPolicy):
     /// for a service that may start before its server.

@@ -135,7 +135,7 @@ impl SharedLink {
 
     /// Moves bytes until the outcome of this task is known, or its limit has passed.
     fn drive(&self, number: u64) -> Option<Result<AskAnswer>> {
-        self.led(Some(number), |wire, led| {
+        self.as_driver(Some(number), |wire, led| {
             loop {
                 // Only its own limit can end an attempt to connect. Once that has passed, the role ends the task.
                 let limit = self.with(|state| state.role.limit(number)).filter(|at| *at > now());
@@ -163,14 +163,14 @@ impl SharedLink {
         if !self.with(LinkState::lead) {
             return false;
         }
-        self.led(None, |wire, led| {
+        self.as_driver(None, |wire, led| {
             wire.try_push(led);
             !(wire.io().is_open() && wire.io().is_drained())
         })
     }
 
-    /// Moves bytes as the thread that drives the link and waits for this task, and steps down.
-    fn led<T>(
+    /// Moves bytes as the thread that drives the link, and may wait for a task. It steps down afterwards.
+    fn as_driver<T>(
         &self,
         number: Option<u64>,
         step: impl FnOnce(&mut Wire<Error>, &mut LedLink<'_>) -> T,

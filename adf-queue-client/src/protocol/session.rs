@@ -352,7 +352,7 @@ impl<W: Clone> Session<W> {
         }
     }
 
-    /// The connection has ended. Returns the waiters for answers, in the order of the requests, and then those for pongs.
+    /// The connection has ended. Returns the waiters for answers, in the order of the requests, then those for pongs.
     pub(crate) fn end<F>(&mut self, io: &Io<F>) -> Vec<Unanswered<W>> {
         let single = self.waiting.drain().map(|(_, one)| (one, None));
         let mut waiting: Vec<(Waiting<W>, Option<usize>)> =

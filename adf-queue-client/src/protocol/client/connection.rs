@@ -267,7 +267,7 @@ impl Link {
                 let is_pulling = task.is_some_and(|task| matches!(task.stage, TaskStage::Pulling));
                 match outcome {
                     Ok(Success::Counted(0)) => {}
-                    // They have not woken the pull that the caller has joined, so another one gets them.
+                    // The ready messages have not woken the pull that the caller has joined: another pull gets them.
                     Ok(_) if is_pulling => self.pull(&queue),
                     Err(refusal) if is_pulling => self.refuse(caller, refusal, &id),
                     _ => {}

@@ -37,7 +37,7 @@ impl CallCourse {
     ) -> Result<Self> {
         let pulling = |pull, patience, total| Pulling::new(pull, terms.clone(), patience, total);
         let page = || HttpRequest::page(None, &terms.host);
-        let action = |request| HttpRequest::action(terms.encoding, request, &terms.host);
+        let encode = |request| HttpRequest::action(terms.encoding, request, &terms.host);
         let request = match ask {
             Ask::Ready => page()?.once(),
             Ask::Ping => page()?,
@@ -66,11 +66,11 @@ impl CallCourse {
                 let error = Error::new(ErrorKind::JobLost, Fate::NotSent, why);
                 return Err(error.with_request(action, &id));
             }
-            Ask::Settle(settles, queue, id, None) => {
-                action(Request::new(settles, id, queue, bytes::Bytes::new()))?
+            Ask::Settle(action, queue, id, None) => {
+                encode(Request::new(action, id, queue, bytes::Bytes::new()))?
             }
-            Ask::Plain(plain, queue, body) => action(Request::new(plain, id(), queue, body))?,
-            Ask::Raw(request) => action(request)?,
+            Ask::Plain(action, queue, body) => encode(Request::new(action, id(), queue, body))?,
+            Ask::Raw(request) => encode(request)?,
             Ask::Pushes(_) => {
                 let what = "HTTP carries one request at a time: wait for each push before the next";
                 return Err(Error::new(ErrorKind::Unsupported, Fate::NotSent, what));

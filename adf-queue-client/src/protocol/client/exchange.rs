@@ -147,8 +147,9 @@ pub(crate) struct Exchange {
     kept_until: Option<Instant>,
     /// Set to read what has arrived since then: nothing was read while the pull had no caller.
     look_since: Option<Instant>,
-    /// Metrics since they were last taken, and whether the server has answered since then.
+    /// Metrics since they were last taken.
     seen: Metrics,
+    /// Whether the server has answered since then.
     is_well: Option<bool>,
 }
 

@@ -98,7 +98,7 @@ impl<W: FaceWire> ConnectionPool<W> {
     ) -> Vec<PooledConnection<W>> {
         let (seen, is_well) = lane.role.take_seen();
         self.metrics.add(&seen);
-        // Each but the first has replaced another one, also of another role.
+        // Each connection but the first replaces one, whichever exchange that one belonged to.
         self.metrics.reconnects = self.metrics.connections.saturating_sub(1);
         self.is_well = is_well.unwrap_or(self.is_well);
         if lane.given_up().is_some() {

@@ -59,11 +59,13 @@ impl Window {
 
     fn batch(&mut self, pushes: &mut impl Iterator<Item = Push>) -> Vec<Push> {
         let (mut batch, mut bytes) = (Vec::new(), 0);
-        while !self.is_ended && batch.len() < BATCH && bytes < BATCH_BYTES {
-            let push = pushes.next();
-            self.is_ended = push.is_none();
-            bytes += push.as_ref().map_or(0, |push| push.body().len());
-            batch.extend(push);
+        while batch.len() < BATCH && bytes < BATCH_BYTES {
+            let Some(push) = pushes.next() else {
+                self.is_ended = true;
+                break;
+            };
+            bytes += push.body().len();
+            batch.push(push);
         }
         batch
     }

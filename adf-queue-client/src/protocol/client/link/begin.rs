@@ -68,7 +68,7 @@ impl Link {
         if let Ask::Pull(queue) | Ask::TryPull(queue) = ask
             && let Some(kept) = self.pulls.take_kept(queue)
         {
-            // It was pulled for a former caller.
+            // The message was pulled for a former caller.
             return Ok(TaskStage::Done(Ok(AskAnswer::Delivery(self.delivery(queue, kept)))));
         }
         Ok(match ask {
