@@ -374,6 +374,7 @@ mod tests {
     use queue_core::SLOW;
 
     use super::*;
+    use crate::RetryPolicy;
 
     static START: LazyLock<Instant> = LazyLock::new(Instant::now);
     const SECOND: Duration = Duration::from_secs(1);
@@ -384,6 +385,17 @@ mod tests {
 
     fn order(router: &Router, turn: usize, unique: Option<&[u8]>) -> Vec<usize> {
         router.order(turn, unique).iter().collect()
+    }
+
+    #[test]
+    fn the_first_server_has_the_policy_until_another_total_timeout_is_set() {
+        let first: ConnectOptions = "a".parse().unwrap();
+        let first = first.total_timeout(Some(SECOND)).retry(RetryPolicy::new(7));
+        let mut router = Router::new(Servers::new([first, "b".parse().unwrap()]).unwrap());
+        let (limit, rounds) = router.policy(*START);
+        assert_eq!((limit.at, rounds), (Some(*START + SECOND), 7));
+        router.set_total_timeout(None);
+        assert_eq!(router.policy(*START).0.at, None);
     }
 
     #[test]
