@@ -69,6 +69,8 @@ impl<S, F: Fn()> SharedService<S, F> {
             Err(error) => {
                 // It must not be polled again.
                 *shared = None;
+                // What follows may be any code, so it has no lock.
+                drop(shared);
                 (self.stop)();
                 Err(Some(format!("the service is no longer ready: {error:#}")))
             }
