@@ -141,13 +141,15 @@
 // A copied example should not warn about an unused result.
 #![doc(test(attr(deny(unused_must_use))))]
 
+// Before the clients' own files: the documentation shows `connect` first.
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+mod client;
+
 mod address;
 #[cfg(feature = "tokio")]
 mod asynchronous;
 #[cfg(feature = "blocking")]
 pub mod blocking;
-#[cfg(any(feature = "tokio", feature = "blocking"))]
-mod client;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 mod commands;
 mod error;
