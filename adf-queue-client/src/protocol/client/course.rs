@@ -103,9 +103,12 @@ fn answer(reply: Reply) -> Result<AskAnswer> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ConnectOptions;
+    use crate::{
+        ConnectOptions,
+        protocol::{Delivered, Success},
+    };
 
-    /// A JSON pull needs a count before it, with any id.
+    /// A JSON pull needs a count before it, with any id. Its caller gets the server's answer.
     #[test]
     fn a_pull_by_an_id_of_the_caller_takes_several_requests() {
         let options: ConnectOptions = "http://server:1".parse().unwrap();
@@ -114,7 +117,14 @@ mod tests {
         let course = |ask| CallCourse::new(ask, Limit::never(), &terms, id, now).unwrap();
         let [pull, count] =
             [Request::pull, Request::count].map(|of| of(id(), "/q".parse().unwrap()));
-        assert!(matches!(course(Ask::Raw(pull)), CallCourse::Pull(_)));
         assert!(matches!(course(Ask::Raw(count)), CallCourse::Single(_)));
+        let mut pulling = course(Ask::Raw(pull.clone()));
+        assert!(matches!(pulling.next(None, now), ClientStep::Ask(..)));
+        let message = Delivered { message_id: 1.into(), duplications: 1, body: "x".into() };
+        let reply = Reply::Success(pull, Success::Delivered(message.clone()));
+        let ClientStep::Over(Ok(answer)) = pulling.next(Some(Ok(reply)), now) else {
+            panic!("it goes on")
+        };
+        assert_eq!(answer.success().unwrap(), Success::Delivered(message));
     }
 }

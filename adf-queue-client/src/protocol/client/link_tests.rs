@@ -1089,6 +1089,18 @@ fn pulls_of_a_queue_that_stays_are_sent_once() {
     assert_eq!(bench.link().metrics.commands, commands + 2, "a count and the push");
 }
 
+#[test]
+fn ready_messages_are_not_pulled_for_a_caller_who_has_gone() {
+    let mut bench = Bench::open(options());
+    bench.return_unseen();
+    let gone = bench.begin(Ask::Pull(queue()));
+    bench.turn();
+    bench.link().leave(gone);
+    let commands = bench.link().metrics.commands;
+    bench.go();
+    assert_eq!(bench.link().metrics.commands, commands);
+}
+
 /// A plain pull joined the abandoned one, and waited for the next push.
 #[test]
 fn a_plain_pull_takes_ready_messages_despite_an_abandoned_pull() {
@@ -1340,19 +1352,21 @@ fn requests_and_pulls_go_out_in_the_order_of_their_callers() {
 }
 
 #[test]
-fn a_count_is_resent_within_the_policy() {
-    let mut bench = Bench::new(options());
-    let counted = bench.begin(count());
-    for times in 1..=4 {
-        bench.hand.now += SECOND;
-        assert!(matches!(bench.turn(), Pulse::Dial { .. }));
-        bench.attach();
-        bench.turn();
-        bench.write();
-        bench.read();
-        bench.go_unanswered();
-        bench.lose_now();
-        assert_eq!(bench.outcome_is_open(counted), times < 4, "after {times} attempts");
+fn counts_and_pings_are_resent_within_the_policy() {
+    for ask in [count(), Ask::Ping] {
+        let mut bench = Bench::new(options());
+        let asked = bench.begin(ask);
+        for times in 1..=4 {
+            bench.hand.now += SECOND;
+            assert!(matches!(bench.turn(), Pulse::Dial { .. }));
+            bench.attach();
+            bench.turn();
+            bench.write();
+            bench.read();
+            bench.go_unanswered();
+            bench.lose_now();
+            assert_eq!(bench.outcome_is_open(asked), times < 4, "after {times} attempts");
+        }
     }
 }
 
