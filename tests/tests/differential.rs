@@ -5,8 +5,8 @@ use proptest::{
     test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner},
 };
 
-/// Runs `usual` sequences, always the same ones, or as many new ones as `DIFFERENTIAL_CASES` says. `shown` is the text of
-/// the shortest one that fails.
+/// Runs `usual` sequences, always the same ones, or as many new ones as `DIFFERENTIAL_CASES` says. `shown` is the
+/// text of the shortest one that fails.
 pub(crate) fn run_all<S: Strategy>(
     usual: u32,
     max_shrink_iters: u32,
