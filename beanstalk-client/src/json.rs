@@ -39,6 +39,7 @@ impl Job {
 
 /// The methods of a client and a producer that take JSON, with an example of `put_json`; those of the async ones say what
 /// happens if their future is dropped.
+#[cfg(any(feature = "tokio", feature = "blocking"))]
 macro_rules! json {
     ($(#[$example:meta])* $client:ty, $producer:ty, $receipt:ty $(, $async:ident $await:ident $cancel:literal)?) => {
 impl $client {

@@ -110,6 +110,7 @@ pub fn to_json<V: Serialize + ?Sized>(value: &V) -> Result<Bytes> {
 }
 
 /// The methods of a client that take a value as JSON, in one list for both clients.
+#[cfg(any(feature = "tokio", feature = "blocking"))]
 macro_rules! json_requests {
     ($client:ty, $job:ty, $face:tt) => {
         impl $client {
@@ -130,6 +131,7 @@ macro_rules! json_requests {
 }
 
 /// A method that takes a value as JSON, and passes it to the one that takes its bytes.
+#[cfg(any(feature = "tokio", feature = "blocking"))]
 macro_rules! as_json {
     (
         ([$($mut:ident)?] $($async:ident $await:ident $cancel:literal)?)

@@ -7,7 +7,7 @@
 use std::{borrow::Cow, fmt};
 
 use queue_core::{Facts, Instrument, Measures, Observation, Operation, one_line};
-#[cfg(all(feature = "tracing", any(feature = "tokio", feature = "blocking")))]
+#[cfg(feature = "tracing")]
 use queue_core::{OneLine, Words};
 
 #[cfg(feature = "tracing")]
