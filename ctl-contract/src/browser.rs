@@ -1,5 +1,6 @@
 //! A real headless browser, driven over its debugging protocol.
 
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -17,11 +18,36 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// A browser with one page.
 pub struct Browser {
     _child: Running,
-    socket: WebSocket<TcpStream>,
+    socket: WebSocket<Uninterrupted>,
     last: u64,
     /// The page's.
     session: String,
     _profile: tempfile::TempDir,
+}
+
+/// A connection whose reads go on after a signal. Linux ends a read with a time limit when its process is stopped and
+/// continued.
+struct Uninterrupted(TcpStream);
+
+impl Read for Uninterrupted {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match self.0.read(buffer) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                read => return read,
+            }
+        }
+    }
+}
+
+impl Write for Uninterrupted {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
 }
 
 impl Browser {
@@ -53,7 +79,7 @@ impl Browser {
         let host = url.trim_start_matches("ws://").split('/').next().unwrap();
         let stream = TcpStream::connect(host).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        let (socket, _) = client(url.as_str(), stream).unwrap();
+        let (socket, _) = client(url.as_str(), Uninterrupted(stream)).unwrap();
         let session = String::new();
         let mut browser = Self { _child: child, socket, last: 0, session, _profile: profile };
         let target = browser.call("Target.createTarget", &json!({ "url": "about:blank" }));
