@@ -33,15 +33,6 @@ struct Inner<K, A> {
     about: A,
 }
 
-impl<K, A> Inner<K, A> {
-    /// The same without the context of its call.
-    fn anew<L: From<K>, B: Default>(self) -> Error<L, B> {
-        let Inner { kind, fate, message, server, cause, about: _ } = self;
-        let (kind, about) = (kind.into(), B::default());
-        Error(Box::new(Inner { kind, fate, message, server, cause, about }))
-    }
-}
-
 /// The kind of failure of an [`Error`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
@@ -98,7 +89,9 @@ impl<K, A: Default> Error<K, A> {
     where
         K: From<ErrorKind>,
     {
-        (*error.0).anew()
+        let Inner { kind, fate, message, server, cause, about: () } = *error.0;
+        let (kind, about) = (kind.into(), A::default());
+        Error(Box::new(Inner { kind, fate, message, server, cause, about }))
     }
 
     /// A copy of the error for another caller that it affects, with that caller's context.
@@ -106,9 +99,11 @@ impl<K, A: Default> Error<K, A> {
     pub fn share(&self) -> Self
     where
         K: Clone,
-        A: Clone,
     {
-        Inner::clone(&self.0).anew()
+        let Inner { kind, fate, message, server, cause, about: _ } = &*self.0;
+        let (kind, message, about) = (kind.clone(), message.clone(), A::default());
+        let (server, cause) = (server.clone(), cause.clone());
+        Error(Box::new(Inner { kind, fate: *fate, message, server, cause, about }))
     }
 }
 
