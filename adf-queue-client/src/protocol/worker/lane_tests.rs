@@ -339,13 +339,13 @@ impl Face {
         panic!("it does not end");
     }
 
-    /// The same while handlers end.
-    fn until_over_ending(&mut self, outcome: Outcome) {
+    /// The same within fewer than this number of steps, while handlers end.
+    fn until_over_ending(&mut self, outcome: Outcome, most: usize, seed: u64) {
         let mut steps = 0;
         while self.step() != Pulse::Over {
             self.end_one(outcome);
             steps += 1;
-            assert!(steps < 20_000, "it does not end: {:?}", self.proof.role.0);
+            assert!(steps < most, "seed {seed}: it does not end: {:?}", self.lane());
         }
     }
 
@@ -455,7 +455,7 @@ fn a_worker_stopped_at_any_moment_leaves_the_rest_in_its_order() {
         }
         face.stop();
         let started = face.started.len();
-        face.until_over_ending(Outcome::Delete);
+        face.until_over_ending(Outcome::Delete, 2_000, seed);
         assert_eq!(face.step(), Pulse::Over);
         face.hang_up();
         let deleted = face.settled_as(JobFate::Deleted);
@@ -986,7 +986,7 @@ fn until_empty_skips_missing_queues() {
         let terms = LaneSettings { until_empty: true, ..terms() };
         let mut face = Face::new(seed, terms, &["/q", "/none"], server(&["/q"]));
         face.push("/q", "x");
-        face.until_over_ending(Outcome::Delete);
+        face.until_over_ending(Outcome::Delete, 20_000, seed);
         assert_eq!((face.settled_as(JobFate::Deleted), face.refused > 0), (1, true));
     }
 }
