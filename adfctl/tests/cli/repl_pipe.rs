@@ -50,7 +50,7 @@ fn a_session_collects_a_late_pull() {
         let queue = site.queue("given-up");
         let q = &queue.name;
         let pulled = "pulled --columns size";
-        let text = format!("pull {q} 100ms\npush {q} late\npull {q} 5s\n{pulled}\n");
+        let text = format!("pull {q} 100ms\npush {q} late\npull {q} 20s\n{pulled}\n");
         let ended = repl(site.address(), &["--keep-going"], text).exits(3);
         assert!(ended.says("stdin:1: TIMEOUT"), "{ended:?}");
         // A message that comes before the second pull does not belong to it.
