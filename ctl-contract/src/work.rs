@@ -131,7 +131,12 @@ pub fn worker_notifies_the_service_manager<T: Tool>(case: &Case<T>) {
     let mut worker = Running::of(command.spawn().unwrap());
     let hear = || {
         let mut text = [0; 100];
-        let length = manager.recv(&mut text).expect("a message to the manager");
+        let length = loop {
+            match manager.recv(&mut text) {
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                heard => break heard.expect("a message to the manager"),
+            }
+        };
         String::from_utf8(text[..length].to_vec()).unwrap()
     };
     let mut err = BufReader::new(worker.stderr.take().unwrap());

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use adf_queue_client::blocking::Worker;
 use adf_queue_client::{ConnectOptions, JobLimit, QueueName, Servers, WorkerOptions, WorkerReport};
 use clap::Args;
-use ctl_core::commands::work::{self, Ledger, Recipe, WorkFlags};
+use ctl_core::commands::work::{self, Hands, Ledger, Recipe, WorkFlags};
 use ctl_core::context::fleet::Fleet;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::Several;
@@ -86,7 +86,7 @@ pub fn run(tool: &mut Tool, args: &WorkArgs) -> Result<Exit, CliError> {
     let options = options.on_event(move |event| observer.observe(event));
     let mut worker = Worker::new(options).map_err(cli_error)?;
     let handle = worker.handle();
-    let hands = (|| handle.stop(), || handle.held() > 0);
+    let hands = Hands { stop: &|| handle.stop(), is_busy: &|| handle.held() > 0 };
     for queue in &queues {
         let (shift, handle) = (shift.clone(), worker.handle());
         let handler = move |job: &adf_queue_client::JobContext| shift.handle(job, &handle);
@@ -95,7 +95,7 @@ pub fn run(tool: &mut Tool, args: &WorkArgs) -> Result<Exit, CliError> {
     let shift = &shift.shift;
     shift.say_taking("messages", &queues, &tool.link.dialer.address()?, &args.flags);
     let run = || worker.run();
-    let watched = shift.supervise((&hands, run), (&args.flags, &interrupts), &finished, |done| {
+    let watched = shift.supervise((hands, run), (&args.flags, &interrupts), &finished, |done| {
         static MESSAGE: Shape = Shape::rows("messageid", &[]);
         let (server, queue, id) = &done.job;
         let record = Record::new().with("messageid", id.get()).with("queue", queue.as_str());

@@ -8,7 +8,7 @@ use beanstalk_client::{
     WorkerReport,
 };
 use clap::{Args, ValueEnum};
-use ctl_core::commands::work::{self, Ledger, Recipe, WorkFlags};
+use ctl_core::commands::work::{self, Hands, Ledger, Recipe, WorkFlags};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::{self, Several};
 use ctl_core::link::Link as _;
@@ -122,7 +122,7 @@ pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
         Worker::new(options.on_event(move |event| observer.observe(event))).map_err(cli_error)?;
     let handle = worker.handle();
     let is_busy = || handle.slots().iter().any(|slot| matches!(slot.state, SlotState::Busy(_)));
-    let hands = (|| handle.stop(), is_busy);
+    let hands = Hands { stop: &|| handle.stop(), is_busy: &is_busy };
     for tube in &tubes {
         let (shift, handle) = (shift.clone(), worker.handle());
         let handler = move |job: &JobContext| shift.handle(job, &handle);
@@ -131,7 +131,7 @@ pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
     let run = || worker.run();
     let shift = &shift.shift;
     shift.say_taking("jobs", &tubes, &tool.link.dialer.address()?, &args.flags);
-    let watched = shift.supervise((&hands, run), (&args.flags, &interrupts), &finished, |done| {
+    let watched = shift.supervise((hands, run), (&args.flags, &interrupts), &finished, |done| {
         static JOB: Shape = Shape::rows("id", &[]);
         let tube = done.more.as_ref().map(TubeName::as_str);
         let (server, id) = &done.job;

@@ -1,6 +1,7 @@
 //! A service manager, such as systemd, that wants to know how this process does: `sd_notify(3)`.
 
 use std::ffi::OsStr;
+use std::io;
 use std::time::{Duration, Instant};
 
 /// The variables that it sets; children do not inherit them.
@@ -13,6 +14,8 @@ pub(crate) struct Manager {
     /// How often it wants a sign of life, if at all: twice in its time limit.
     every: Option<Duration>,
     last: Option<Instant>,
+    /// The state that it knows.
+    told: Option<&'static str>,
 }
 
 impl Manager {
@@ -27,13 +30,13 @@ impl Manager {
     fn at(address: Option<&OsStr>, limit: Option<&OsStr>) -> Self {
         let limit = limit.and_then(|limit| limit.to_str()?.parse().ok()).filter(|limit| *limit > 0);
         let every = limit.map(|limit| Duration::from_micros(limit) / 2);
-        Self { socket: address.and_then(system::connect), every, last: None }
+        Self { socket: address.and_then(system::connect), every, last: None, told: None }
     }
 
-    /// Tells it, such as `READY=1`. It may have no room, or be gone.
-    pub(crate) fn tell(&self, state: &str) {
-        if let Some(socket) = &self.socket {
-            let _ = socket.send(state.as_bytes());
+    /// Tells it a state, such as `READY=1`, once. It may be gone; if it has no room, the next call tries again.
+    pub(crate) fn tell(&mut self, state: &'static str) {
+        if self.told != Some(state) && self.send(state) {
+            self.told = Some(state);
         }
     }
 
@@ -42,8 +45,14 @@ impl Manager {
         let Some(every) = self.every else { return };
         if self.last.is_none_or(|last| now.saturating_duration_since(last) >= every) {
             self.last = Some(now);
-            self.tell("WATCHDOG=1");
+            self.send("WATCHDOG=1");
         }
+    }
+
+    /// Whether it had room.
+    fn send(&self, message: &str) -> bool {
+        let sent = self.socket.as_ref().map(|socket| socket.send(message.as_bytes()));
+        !matches!(sent, Some(Err(error)) if error.kind() == io::ErrorKind::WouldBlock)
     }
 }
 
@@ -122,6 +131,25 @@ mod tests {
             let all = [(); 5].map(|()| heard(&socket));
             assert_eq!(all, ["READY=1", "WATCHDOG=1", "WATCHDOG=1", "WATCHDOG=1", "STOPPING=1"]);
         }
+    }
+
+    #[test]
+    fn a_state_reaches_a_manager_that_had_no_room() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("notify");
+        let socket = UnixDatagram::bind(&path).unwrap();
+        let other = UnixDatagram::unbound().unwrap();
+        other.set_nonblocking(true).unwrap();
+        let kept = (0..).take_while(|_| other.send_to(b"x", &path).is_ok()).count();
+        let mut manager = Manager::at(Some(path.as_os_str()), None);
+        manager.tell("READY=1");
+        for _ in 0..kept {
+            assert_eq!(heard(&socket), "x");
+        }
+        manager.tell("READY=1");
+        manager.tell("READY=1");
+        manager.tell("STOPPING=1");
+        assert_eq!([heard(&socket), heard(&socket)], ["READY=1", "STOPPING=1"]);
     }
 
     #[test]

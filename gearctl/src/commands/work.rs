@@ -4,7 +4,7 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use clap::Args;
-use ctl_core::commands::work::{self, WorkFlags};
+use ctl_core::commands::work::{self, Hands, WorkFlags};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::Several;
 use ctl_core::link::Link as _;
@@ -87,7 +87,9 @@ pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
     messages.note(format!("serving {functions} on {address}"));
     let (watched, flags) = (Arc::clone(&shift), (&args.flags, &interrupts));
     let run = move || watched.work(workers, &sender);
-    let watched = shift.shift.supervise((&*shift, run), flags, &finished, |job| {
+    // Its slots see that the shift is over.
+    let hands = Hands { stop: &|| {}, is_busy: &|| shift.is_busy() };
+    let watched = shift.shift.supervise((hands, run), flags, &finished, |job| {
         if job.fate != Fate::Complete {
             job.tell(messages);
         }

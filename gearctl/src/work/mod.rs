@@ -11,7 +11,7 @@ use std::sync::mpsc::Sender;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ctl_core::commands::work::{self, CommandEnd, Hands};
+use ctl_core::commands::work::{self, CommandEnd};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::output::messages::Messages;
 use ctl_core::repl::guest::lock;
@@ -185,15 +185,6 @@ fn count(jobs: u64) -> usize {
     usize::try_from(jobs).unwrap_or(usize::MAX)
 }
 
-impl Hands for Shift {
-    /// Its slots see that the shift is over.
-    fn stop(&self) {}
-
-    fn is_busy(&self) -> bool {
-        self.running.load(Ordering::SeqCst) > 0
-    }
-}
-
 /// How long a slot waits for a job before it checks whether to stop.
 const SLICE: Duration = Duration::from_millis(100);
 
@@ -201,6 +192,11 @@ impl Shift {
     /// A shift not started yet.
     pub fn new(shift: work::Shift, handler: Handler, limit: Option<JobLimit>) -> Self {
         Self { shift, handler, limit, running: AtomicU64::new(0), letters: Mutex::default() }
+    }
+
+    /// Whether a job is running.
+    pub fn is_busy(&self) -> bool {
+        self.running.load(Ordering::SeqCst) > 0
     }
 
     /// Passes on the events of a worker.

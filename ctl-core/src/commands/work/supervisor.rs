@@ -15,23 +15,12 @@ use crate::system::signals::Interrupts;
 use crate::text::units;
 
 /// A running worker, seen from outside.
-pub trait Hands {
-    /// Takes no further job.
-    fn stop(&self);
-
+#[derive(Clone, Copy)]
+pub struct Hands<'a> {
+    /// Has it take no further job.
+    pub stop: &'a dyn Fn(),
     /// Whether a job is running, as far as known.
-    fn is_busy(&self) -> bool;
-}
-
-/// What stops a worker, and what says whether it has a job.
-impl<S: Fn(), B: Fn() -> bool> Hands for (S, B) {
-    fn stop(&self) {
-        (self.0)();
-    }
-
-    fn is_busy(&self) -> bool {
-        (self.1)()
-    }
+    pub is_busy: &'a dyn Fn() -> bool,
 }
 
 /// How often to check a worker.
@@ -45,7 +34,7 @@ impl Shift {
     /// No command could be run at all; the first failure of `report`, which ends the worker; no thread.
     pub fn supervise<J, R: Default + Send>(
         &self,
-        (hands, run): (&impl Hands, impl FnOnce() -> R + Send),
+        (hands, run): (Hands<'_>, impl FnOnce() -> R + Send),
         (flags, interrupts): (&WorkFlags, &Interrupts),
         finished: &Receiver<J>,
         report: impl FnMut(&J) -> Result<(), CliError>,
@@ -68,7 +57,6 @@ impl Shift {
                     deadline: None,
                     signal: None,
                     manager: Manager::from_env(),
-                    is_ready: false,
                 };
                 let signal = supervisor.watch(|| thread.is_finished(), finished, report);
                 (signal, thread.join().ok().flatten().unwrap_or_default())
@@ -83,9 +71,9 @@ impl Shift {
     }
 }
 
-struct Supervisor<'a, H> {
+struct Supervisor<'a> {
     shift: &'a Shift,
-    hands: &'a H,
+    hands: Hands<'a>,
     interrupts: &'a Interrupts,
     flags: &'a WorkFlags,
     last_busy: Instant,
@@ -93,11 +81,9 @@ struct Supervisor<'a, H> {
     deadline: Option<Instant>,
     signal: Option<Exit>,
     manager: Manager,
-    /// Whether the manager knows that it works.
-    is_ready: bool,
 }
 
-impl<H: Hands> Supervisor<'_, H> {
+impl Supervisor<'_> {
     /// Waits until the worker has ended, and reports its jobs. The first signal stops taking jobs; the second one, or the
     /// end of the grace, ends running ones.
     fn watch<J>(
@@ -132,9 +118,10 @@ impl<H: Hands> Supervisor<'_, H> {
 
     fn tell_manager(&mut self) {
         let (account, now) = (&self.shift.account, Instant::now());
-        account.look(self.hands.is_busy(), now);
-        if !self.is_ready && self.shift.outages().has_connected() {
-            self.is_ready = true;
+        account.look((self.hands.is_busy)(), now);
+        if self.shift.is_stopping() {
+            self.manager.tell("STOPPING=1");
+        } else if self.shift.outages().has_connected() {
             self.manager.tell("READY=1");
         }
         if account.goes_on(now) {
@@ -143,9 +130,8 @@ impl<H: Hands> Supervisor<'_, H> {
     }
 
     fn stop(&self) {
-        self.manager.tell("STOPPING=1");
         self.shift.stop();
-        self.hands.stop();
+        (self.hands.stop)();
     }
 
     fn heed_signals(&mut self) {
@@ -170,7 +156,7 @@ impl<H: Hands> Supervisor<'_, H> {
 
     fn heed_idleness(&mut self) {
         let Some(idle) = self.flags.max_idle.filter(|idle| !idle.is_zero()) else { return };
-        if self.hands.is_busy() {
+        if (self.hands.is_busy)() {
             self.last_busy = Instant::now();
         } else if self.last_busy.elapsed() >= idle {
             self.stop();
@@ -195,31 +181,17 @@ mod tests {
         work: WorkFlags,
     }
 
-    /// A worker without jobs.
-    #[derive(Default)]
-    struct Idle {
-        is_stopped: AtomicBool,
-    }
-
-    impl Hands for Idle {
-        fn stop(&self) {
-            self.is_stopped.store(true, Ordering::SeqCst);
-        }
-
-        fn is_busy(&self) -> bool {
-            false
-        }
-    }
-
     #[test]
     fn a_signal_during_startup_stops_the_worker() {
         let shift = Shift::new(Messages::to(Box::new(io::sink()), "tool", false, false));
         let flags = Line::parse_from(["tool"]).work;
-        let (hands, interrupts) = (Idle::default(), Interrupts::none());
+        let (is_stopped, interrupts) = (AtomicBool::new(false), Interrupts::none());
+        let hands =
+            Hands { stop: &|| is_stopped.store(true, Ordering::SeqCst), is_busy: &|| false };
         interrupts.raise();
         let run = || {
             let start = Instant::now();
-            while !hands.is_stopped.load(Ordering::SeqCst) {
+            while !is_stopped.load(Ordering::SeqCst) {
                 assert!(start.elapsed() < Duration::from_secs(60), "nobody stops the worker");
                 thread::sleep(Duration::from_millis(1));
             }
@@ -227,7 +199,7 @@ mod tests {
         };
         let (_finished, jobs) = mpsc::channel::<()>();
         let ended =
-            shift.supervise((&hands, run), (&flags, &interrupts), &jobs, |()| Ok(())).unwrap();
+            shift.supervise((hands, run), (&flags, &interrupts), &jobs, |()| Ok(())).unwrap();
         assert_eq!(ended, (Some(Exit::Interrupted), 7));
     }
 }
