@@ -22,7 +22,11 @@ pub(crate) struct ReservationState {
 }
 
 impl ReservationState {
+    /// An answer that comes after the end of the handler changes nothing.
     pub(crate) fn apply(&mut self, change: ReservationChange) {
+        if self.has_ended {
+            return;
+        }
         match change {
             ReservationChange::Touched(end) => {
                 self.touches += 1;
@@ -103,4 +107,20 @@ fn ended(id: JobId) -> Error {
 fn not_reserved(id: JobId, why: &dyn std::fmt::Display) -> Error {
     let message = format!("job {id} is not reserved any more: {why}");
     Error::new(ErrorKind::JobLost, Fate::NotSent, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_after_the_end_of_the_handler_is_dropped() {
+        let (mut view, id) = (ReservationState::default(), JobId::from(7));
+        view.apply(ReservationChange::Touched(None));
+        assert!(view.touch_after(id, 0).unwrap().is_ok());
+        view.has_ended = true;
+        // The answer to a touch whose caller was refused must not pass for the answer to the next one.
+        view.apply(ReservationChange::Touched(None));
+        assert_eq!(view.touch_after(id, 1).unwrap().unwrap_err().kind(), ErrorKind::JobLost);
+    }
 }
