@@ -218,14 +218,19 @@ fn raw_sends_packets_and_prints_replies() {
     });
 }
 
+#[cfg(unix)]
 #[test]
 fn raw_waits_for_later_packets() {
     on_both(|server| {
         let worker = serve(server.address(), "up", 1, |job| Ok(job.workload.to_vec()));
-        let line = ["raw", "--wait", "3s", "--packet", "SUBMIT_JOB", "up", "", "x", "-o", "name"];
-        let raw = gearctl(server.address(), &line).exits(0);
-        assert_eq!(raw.out(), "JOB_CREATED\nWORK_COMPLETE\n");
+        let line = ["raw", "--wait", "1h", "--packet", "SUBMIT_JOB", "up", "", "x", "-o", "name"];
+        let line = [&["-a", server.address()], &line[..]].concat();
+        let mut raw = Running::of(PROGRAM.command(&line).spawn().unwrap());
+        let mut out = BufReader::new(raw.stdout.take().unwrap());
+        assert_eq!(hears(&mut out, "WORK_COMPLETE\n"), "JOB_CREATED\nWORK_COMPLETE\n");
         worker.join().unwrap();
+        signal(&raw, rustix::process::Signal::INT);
+        assert_eq!(raw.wait().unwrap().code(), Some(130));
     });
 }
 

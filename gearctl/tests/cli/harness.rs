@@ -4,9 +4,9 @@ use std::process::{Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-#[cfg(unix)]
-pub(crate) use ctl_contract::program::signal;
 pub(crate) use ctl_contract::program::{Program, Ran, Running, ended, fed, late};
+#[cfg(unix)]
+pub(crate) use ctl_contract::program::{hears, signal};
 use fixtures::Port;
 use fixtures::gearmand::{Listen, Server};
 use fixtures::real::Gearmand;

@@ -71,7 +71,10 @@ pub(super) fn run(tool: &mut Tool, args: &RawArgs) -> Result<Exit, CliError> {
         let left = deadline.map_or(SLICE, |at| at.saturating_duration_since(Instant::now()));
         let packet = match connection.next(left.min(SLICE)) {
             Ok(Some(packet)) => packet,
-            Ok(None) if !left.is_zero() => continue,
+            Ok(None) if !left.is_zero() => {
+                list.flush()?;
+                continue;
+            }
             Ok(None) if answered => break Ok(()),
             Ok(None) => {
                 break Err(CliError::timeout(format!(
