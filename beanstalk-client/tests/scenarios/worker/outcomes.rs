@@ -127,7 +127,8 @@ fn a_failure_is_released_with_a_growing_delay_and_its_priority<F: WorkerFace>(
 fn a_panic_fails_the_job_and_the_slot_continues<F: WorkerFace>(environment: Environment) {
     let (place, mut client) = environment.with_client::<F>();
     let ids = put(&mut client, &["panic", "fine", "panic", "fine"]);
-    let worker = F::start(until_empty(&place), |job| {
+    let retries = Retries::default().backoff(Duration::from_secs(100), 2, Duration::from_secs(100));
+    let worker = F::start(until_empty(&place).retries(retries), |job| {
         if job.body() == b"panic" {
             std::panic::panic_any("at the disco");
         }
